@@ -1,0 +1,102 @@
+package parser
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestAppendPath(t *testing.T) {
+	for in, want := range map[string]string{
+		"/sign-in":                         "/sign-in",
+		"//sign-in":                        "/sign-in",
+		"/./sign-in":                       "/sign-in",
+		"/x/../sign-in":                    "/sign-in",
+		"/%73ign-in":                       "/sign-in",
+		"/%2573ign-in":                     "/%73ign-in",
+		"http://h/sign-in":                 "/sign-in",
+		"HTTPS://h:443/sign-in?x":          "/sign-in",
+		"/sign-in#a":                       "/sign-in",
+		"/sign-in?next=/x":                 "/sign-in",
+		"/sign-in%3Fx":                     "/sign-in?x",
+		"/sign-in%23x":                     "/sign-in#x",
+		"/sign%2din":                       "/sign-in",
+		"/%2e%2e/sign-in":                  "/sign-in",
+		"/a/%2E%2E/sign-in":                "/sign-in",
+		"/a%2f..%2fsign-in":                "/sign-in",
+		"/../../sign-in":                   "/sign-in",
+		"/a/b/../../../sign-in":            "/sign-in",
+		"/a//b///c":                        "/a/b/c",
+		"/a/":                              "/a/",
+		"/a/.":                             "/a/",
+		"/a/..":                            "/",
+		"/a/b/..":                          "/a/",
+		"/.":                               "/",
+		"/..":                              "/",
+		"/...":                             "/...",
+		"/.well-known/x":                   "/.well-known/x",
+		"/a/.b/..c/d.":                     "/a/.b/..c/d.",
+		"/":                                "/",
+		"//":                               "/",
+		"":                                 "",
+		"http://h":                         "/",
+		"http://h?x=/y":                    "/",
+		"http:///x":                        "/x",
+		"*":                                "*",
+		"h.example:443":                    "h.example:443",
+		"x?y":                              "x",
+		"/100%":                            "/100%",
+		"/100%2":                           "/100%2",
+		"/100%zz":                          "/100%zz",
+		"/%00":                             "/\x00",
+		`/a\x22b`:                          `/a"b`,
+		`/\xC3\xA9`:                        "/\u00e9",
+		`/%C3%A9`:                          "/\u00e9",
+		`/a\"b\\c`:                         `/a"b\c`,
+		`/a\tb`:                            "/a\tb",
+		`/\x2Fsign-in`:                     "/sign-in",
+		`/a\x`:                             `/a\x`,
+		`/a\x4`:                            `/a\x4`,
+		`/a\xzz`:                           `/a\xzz`,
+		`/a\`:                              `/a\`,
+		`/a\q`:                             `/a\q`,
+		"/a/../b/./c//d/%2e/e/../f?x=/../": "/b/c/d/f",
+		"/redirect?to=http://x/y":          "/redirect",
+		"/redirect/http://x/y":             "/redirect/http:/x/y",
+		"1http://x/y":                      "1http://x/y",
+	} {
+		if got := string(AppendPath([]byte("pre"), []byte(in))); got != "pre"+want {
+			t.Errorf("AppendPath(%q) = %q, want %q", in, got[3:], want)
+		}
+	}
+}
+
+// A normalised path that holds no percent code or backslash any more is
+// its own normal form; the input is never written to.
+func FuzzAppendPath(f *testing.F) {
+	for _, s := range []string{"/a/../b", "//x", "/%2e%2e/y", `/\x2e./z`, "http://h/..", "/a/./b/"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, target []byte) {
+		before := bytes.Clone(target)
+		p := AppendPath(nil, target)
+		if !bytes.Equal(before, target) {
+			t.Fatalf("the target was written to: %q became %q", before, target)
+		}
+		if len(p) > 0 && p[0] == '/' {
+			for _, seg := range strings.Split(string(p[1:]), "/") {
+				if seg == "." || seg == ".." {
+					t.Fatalf("%q gave %q", target, p)
+				}
+			}
+			if strings.Contains(string(p), "//") {
+				t.Fatalf("%q gave %q", target, p)
+			}
+			if !bytes.ContainsAny(p, `%\?#`) {
+				if again := AppendPath(nil, p); !bytes.Equal(again, p) {
+					t.Fatalf("%q gave %q, and that %q", target, p, again)
+				}
+			}
+		}
+	})
+}
