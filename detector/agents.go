@@ -1,0 +1,61 @@
+package detector
+
+import (
+	"bytes"
+
+	"github.com/cloudflare/ahocorasick"
+)
+
+const (
+	// maxAgent is how much of a user agent is looked at, in bytes. Servers
+	// take headers of several kilobytes; no agent of interest is as long.
+	maxAgent = 4096
+
+	// fewNeedles is up to how many needles are faster looked for one by one.
+	fewNeedles = 4
+)
+
+// agents is a list of texts to be found in user agents without regard to the
+// case of ASCII letters. The zero value finds nothing.
+type agents struct {
+	needles [][]byte
+	many    *ahocorasick.Matcher // of all needles, if they are many
+}
+
+func newAgents(texts []string) agents {
+	a := agents{}
+	for _, t := range texts {
+		a.needles = append(a.needles, appendLower(nil, []byte(t)))
+	}
+	if len(a.needles) > fewNeedles {
+		a.many = ahocorasick.NewMatcher(a.needles)
+	}
+	return a
+}
+
+func (a *agents) empty() bool { return len(a.needles) == 0 }
+
+// in reports whether any of the texts occurs in a user agent, which is in
+// lower case.
+func (a *agents) in(lower []byte) bool {
+	if a.many != nil {
+		return a.many.Contains(lower)
+	}
+	for _, n := range a.needles {
+		if bytes.Contains(lower, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendLower appends s with ASCII letters in lower case.
+func appendLower(dst, s []byte) []byte {
+	for _, c := range s {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}

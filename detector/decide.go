@@ -1,0 +1,173 @@
+package detector
+
+import (
+	"net/netip"
+	"time"
+)
+
+// rule is what a decision takes from the jail, or from the denial of agents,
+// that asks for it.
+type rule struct {
+	name    string
+	owner   int // of the ban
+	limit   int
+	window  time.Duration
+	ban     time.Duration
+	observe bool
+	actions []string
+}
+
+// deny decides against a denied agent.
+func (e *Engine) deny(v *Verdict, c *candidate) {
+	d := e.opt.Deny
+	if e.banned(c, enforced) || e.banned(c, d.owner()) {
+		return
+	}
+	e.decide(v, c, &rule{
+		name: DenyName, owner: d.owner(), ban: d.Ban, observe: d.Observe, actions: d.Actions,
+	})
+}
+
+// decide makes a decision, unless the guard refuses it, and remembers it.
+func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
+	now := c.now
+	if now == 0 {
+		now = e.ev.Time
+	}
+	d := Decision{
+		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
+		Time: e.ev.Time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Ban: r.ban,
+		Since: now, Until: now + int64(r.ban),
+		Observe: r.observe, Actions: r.actions, Line: c.at,
+	}
+	if e.opt.Guard != nil {
+		target, reason := e.opt.Guard.Check(c.target, c.client)
+		if reason != "" {
+			d.Refused = reason
+			v.Decisions = append(v.Decisions, d)
+			return
+		}
+		d.Target = target
+	}
+	// A ban that would be over already runs, for the events that follow it in
+	// the log, as long as it would have; one that is enforced runs until it
+	// is lifted.
+	until := d.Until
+	if old := e.ev.Time + int64(r.ban); old <= now {
+		d.Past, until = true, old
+	}
+	d.Offence = e.offence(r.name, keyOf(d.Target), e.ev.Time)
+	e.setBan(keyOf(d.Target), r.owner, until)
+	v.Decisions = append(v.Decisions, d)
+}
+
+// offence counts one more and returns how many there are.
+func (e *Engine) offence(jail string, k key, at int64) int {
+	ok := offenceKey{k, jail}
+	n, _, _ := e.offences.get(ok, at)
+	e.offences.put(ok, n+1, at+int64(e.opt.Remember))
+	return n + 1
+}
+
+func (e *Engine) setBan(k key, owner int, until int64) {
+	if k.bits == 128 && k.hi != 0 {
+		e.hosts++
+	}
+	bk := banKey{k, owner}
+	if _, running, ok := e.bans.get(bk, e.ev.Time); ok && running > until {
+		return
+	}
+	e.bans.put(bk, struct{}{}, until)
+}
+
+// banned reports whether the candidate's target, or its address alone, is
+// banned at the event's time.
+func (e *Engine) banned(c *candidate, owner int) bool {
+	if e.bans.len() == 0 {
+		return false
+	}
+	if _, _, ok := e.bans.get(banKey{c.key, owner}, e.ev.Time); ok {
+		return true
+	}
+	if e.hosts == 0 || c.key.bits == 128 {
+		return false
+	}
+	_, _, ok := e.bans.get(banKey{keyOf(netip.PrefixFrom(c.client, 128)), owner}, e.ev.Time)
+	return ok
+}
+
+// Restore tells the engine of a ban from before a restart, so that events of
+// its target don't count until it ends: in no jail if the ban is enforced, or
+// else in the one that decided it.
+func (e *Engine) Restore(target netip.Prefix, jail string, isEnforced bool, until time.Time) {
+	owner := enforced
+	switch {
+	case isEnforced:
+	case jail == DenyName:
+		owner = denyIndex
+	default:
+		if owner = e.jailIndex(jail); owner < 0 {
+			return // the jail is gone, and with it what it observed
+		}
+	}
+	e.setBan(keyOf(target), owner, until.UnixNano())
+}
+
+func (e *Engine) jailIndex(name string) int {
+	for i := range e.jails {
+		if e.jails[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// RestoreOffence tells the engine of earlier decisions of a jail against a
+// target.
+func (e *Engine) RestoreOffence(jail string, target netip.Prefix, count int, last time.Time) {
+	e.offences.put(offenceKey{keyOf(target), jail}, count, last.UnixNano()+int64(e.opt.Remember))
+}
+
+// Unban lets the target's events count again at once.
+func (e *Engine) Unban(target netip.Prefix) {
+	k := keyOf(target)
+	e.bans.delete(banKey{k, enforced})
+	e.bans.delete(banKey{k, denyIndex})
+	for i := range e.jails {
+		e.bans.delete(banKey{k, i})
+	}
+}
+
+// Forget drops what has been idle since before horizon, in nanoseconds since
+// the epoch: windows that no event later than horizon can reach, bans and
+// offences that ended before it. The caller chooses a horizon that the times
+// of coming lines won't fall behind; an event that does counts in a window
+// that starts afresh.
+func (e *Engine) Forget(horizon int64) {
+	e.windows.forget(horizon)
+	e.bans.forget(horizon)
+	e.offences.forget(horizon)
+}
+
+// Stats are counters and sizes of an Engine.
+type Stats struct {
+	Windows      int    // keys in memory
+	Memory       int64  // bytes that windows take
+	Evicted      uint64 // windows dropped for lack of memory
+	Refused      uint64 // events not counted for lack of memory
+	Late         uint64 // events older than their key's window, not counted
+	Bans         int
+	BansEvicted  uint64
+	Offences     int
+	OffencesLost uint64
+}
+
+// Stats returns the engine's counters.
+func (e *Engine) Stats() Stats {
+	return Stats{
+		Windows: len(e.windows.index), Memory: e.windows.used,
+		Evicted: e.windows.evicted, Refused: e.windows.refused, Late: e.windows.late,
+		Bans: e.bans.len(), BansEvicted: e.bans.evicted,
+		Offences: e.offences.len(), OffencesLost: e.offences.evicted,
+	}
+}

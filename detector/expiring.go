@@ -1,0 +1,92 @@
+package detector
+
+import "container/heap"
+
+// expiring is a map whose entries end at a time of their own and whose size
+// is capped. When it is full the entry that ends soonest makes room.
+type expiring[K comparable, V any] struct {
+	cap     int
+	entries map[K]*expiringEntry[K, V]
+	queue   expiringQueue[K, V]
+	evicted uint64
+}
+
+type expiringEntry[K comparable, V any] struct {
+	key   K
+	value V
+	until int64
+	at    int // in the queue
+}
+
+func newExpiring[K comparable, V any](cap int) *expiring[K, V] {
+	return &expiring[K, V]{cap: cap, entries: map[K]*expiringEntry[K, V]{}}
+}
+
+func (m *expiring[K, V]) len() int { return len(m.entries) }
+
+// get returns the entry that still runs at t.
+func (m *expiring[K, V]) get(k K, t int64) (v V, until int64, ok bool) {
+	e, ok := m.entries[k]
+	if !ok || e.until <= t {
+		return v, 0, false
+	}
+	return e.value, e.until, true
+}
+
+// put sets an entry.
+func (m *expiring[K, V]) put(k K, v V, until int64) {
+	if e, ok := m.entries[k]; ok {
+		e.value, e.until = v, until
+		heap.Fix(&m.queue, e.at)
+		return
+	}
+	if len(m.entries) >= m.cap && len(m.queue) > 0 {
+		m.evicted++
+		m.drop(m.queue[0])
+	}
+	e := &expiringEntry[K, V]{key: k, value: v, until: until}
+	m.entries[k] = e
+	heap.Push(&m.queue, e)
+}
+
+func (m *expiring[K, V]) delete(k K) {
+	if e, ok := m.entries[k]; ok {
+		m.drop(e)
+	}
+}
+
+// forget drops what has ended at t.
+func (m *expiring[K, V]) forget(t int64) {
+	for len(m.queue) > 0 && m.queue[0].until <= t {
+		m.drop(m.queue[0])
+	}
+}
+
+func (m *expiring[K, V]) drop(e *expiringEntry[K, V]) {
+	heap.Remove(&m.queue, e.at)
+	delete(m.entries, e.key)
+}
+
+// expiringQueue is a heap by end.
+type expiringQueue[K comparable, V any] []*expiringEntry[K, V]
+
+func (q expiringQueue[K, V]) Len() int           { return len(q) }
+func (q expiringQueue[K, V]) Less(i, j int) bool { return q[i].until < q[j].until }
+func (q expiringQueue[K, V]) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i, j
+}
+
+func (q *expiringQueue[K, V]) Push(x any) {
+	e := x.(*expiringEntry[K, V])
+	e.at = len(*q)
+	*q = append(*q, e)
+}
+
+func (q *expiringQueue[K, V]) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return e
+}

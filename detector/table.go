@@ -1,0 +1,297 @@
+package detector
+
+import (
+	"math/bits"
+	"time"
+)
+
+// table holds the windows of all rules within a fixed amount of memory.
+//
+// When it is full, windows are evicted from the rule that uses most, and
+// there from the lowest fill level that holds more than its small guaranteed
+// share: a flood of keys with one event each pushes out its like, never a key
+// near its limit, and a crowd of well-filled keys cannot keep newcomers from
+// being counted. Within a level the longest untouched goes first (second
+// chance, in order of arrival).
+type table struct {
+	index map[tableKey]uint32
+	pages [][]slot
+	free  uint32 // first free slot, linked by next; none if noSlot
+	rules []*tableRule
+
+	cap, used int64 // bytes
+	evicted   uint64
+	late      uint64
+	refused   uint64 // events not counted for lack of memory
+}
+
+// tableKey is a key and a rule, packed into 24 bytes.
+type tableKey struct {
+	hi, lo uint64
+	bits   uint8
+	rule   uint16
+}
+
+// tableRule is what a rule has in the table.
+type tableRule struct {
+	limit  int
+	span   int64
+	used   int64
+	levels []level
+}
+
+// level is a queue of slots whose windows had, when they were queued, between
+// 2^n and 2^(n+1) − 1 events.
+type level struct {
+	head, tail uint32 // most recently queued first
+	used       int64
+}
+
+type slot struct {
+	key        tableKey
+	win        window
+	prev, next uint32
+	level      uint8
+	touched    bool
+}
+
+const (
+	noSlot   = ^uint32(0)
+	pageBits = 10
+
+	// slotBytes is what a key costs besides its times: the slot, its share of
+	// a map that is between half and seven eighths full, and what an
+	// allocation of its own adds. Measured.
+	slotBytes = 72 + 88
+
+	// sweepPast is how many windows still of use forget looks past, so that
+	// one with a time far in the future does not hide the idle ones behind it.
+	sweepPast = 4
+)
+
+func newTable(cap int64) *table {
+	return &table{index: map[tableKey]uint32{}, free: noSlot, cap: cap}
+}
+
+// minMemory is that of several windows that are as large as they get.
+func minMemory(limit int, span time.Duration) int64 {
+	return 4 * (slotBytes + 8*int64(maxTimes(int64(span), limit, true)))
+}
+
+// addRule makes room for a rule; its number is used in add.
+func (t *table) addRule(limit int, span int64) uint16 {
+	r := &tableRule{limit: limit, span: span, levels: make([]level, bits.Len(uint(maxTimes(span, limit, true)))+1)}
+	for i := range r.levels {
+		r.levels[i].head, r.levels[i].tail = noSlot, noSlot
+	}
+	t.rules = append(t.rules, r)
+	return uint16(len(t.rules) - 1)
+}
+
+// add counts an event and reports whether it crosses the rule's limit, in
+// which case the window is consumed.
+func (t *table) add(rule uint16, k key, at int64) bool {
+	if t.rules[rule].limit == 0 {
+		return true
+	}
+	o, _, i := t.count(rule, k, at)
+	if o != crossing {
+		return false
+	}
+	t.remove(i)
+	return true
+}
+
+// pass counts an event if it is within the rule's limit, and reports whether
+// it is.
+func (t *table) pass(rule uint16, k key, at int64) bool {
+	o, pos, i := t.count(rule, k, at)
+	if o == crossing {
+		t.slot(i).win.takeBack(pos)
+	}
+	return o == kept
+}
+
+func (t *table) count(rule uint16, k key, at int64) (outcome, int, uint32) {
+	r := t.rules[rule]
+	tk := tableKey{k.hi, k.lo, k.bits, rule}
+	i, ok := t.index[tk]
+	if !ok {
+		if !t.room(slotBytes+16, noSlot) {
+			t.refused++
+			return tooLate, 0, noSlot
+		}
+		i = t.take(tk, r)
+	}
+	s := t.slot(i)
+	s.touched = true
+	before := cap(s.win.times)
+	o, pos := s.win.add(at, r.span, r.limit)
+	if o == tooLate {
+		t.late++
+	}
+	if grown := int64(cap(s.win.times)-before) * 8; grown != 0 {
+		t.charge(r, s, grown)
+		t.room(0, i)
+	}
+	return o, pos, i
+}
+
+// forget drops windows whose latest event, and the next span, lie before
+// horizon. It looks at the longest untouched of each level first and gives up
+// after a few that are still of use.
+func (t *table) forget(horizon int64) {
+	for _, r := range t.rules {
+		for n := range r.levels {
+			l := &r.levels[n]
+			for useful := 0; l.tail != noSlot && useful <= sweepPast; {
+				i := l.tail
+				s := t.slot(i)
+				if w := &s.win; len(w.times) == 0 || w.latest()+keep(r.span, w.slow) < horizon {
+					t.remove(i)
+					continue
+				}
+				if !s.touched {
+					useful++
+				}
+				t.requeue(r, s, i)
+			}
+		}
+	}
+}
+
+// room evicts until more bytes fit, sparing one slot. It fails if that cannot
+// be done.
+func (t *table) room(more int64, spare uint32) bool {
+	for t.used+more > t.cap {
+		if !t.evict(spare) {
+			return false
+		}
+	}
+	return true
+}
+
+// evict drops one window, not that of spare.
+func (t *table) evict(spare uint32) bool {
+	var victim *tableRule
+	for _, r := range t.rules {
+		if victim == nil || r.used > victim.used {
+			victim = r
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	share := t.cap / int64(4*len(victim.levels))
+	for _, least := range []int64{share, 0} {
+		for n := range victim.levels {
+			if l := &victim.levels[n]; l.used > least && t.evictFrom(victim, l, spare) {
+				t.evicted++
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// evictFrom drops the longest untouched slot of a level; those touched since
+// they were queued are queued again, at the level that their fill is now.
+func (t *table) evictFrom(r *tableRule, l *level, spare uint32) bool {
+	for second := false; l.tail != noSlot; {
+		i := l.tail
+		s := t.slot(i)
+		switch {
+		case i == spare:
+			if second || l.head == i {
+				return false
+			}
+			second = true
+			t.requeue(r, s, i)
+		case s.touched:
+			t.requeue(r, s, i)
+		default:
+			t.remove(i)
+			return true
+		}
+	}
+	return false
+}
+
+func (t *table) slot(i uint32) *slot { return &t.pages[i>>pageBits][i&(1<<pageBits-1)] }
+
+// take makes a slot for a new key.
+func (t *table) take(k tableKey, r *tableRule) uint32 {
+	if t.free == noSlot {
+		page := make([]slot, 1<<pageBits)
+		base := uint32(len(t.pages)) << pageBits
+		for j := range page {
+			page[j].next = base + uint32(j) + 1
+		}
+		page[len(page)-1].next = noSlot
+		t.pages = append(t.pages, page)
+		t.free = base
+	}
+	i := t.free
+	s := t.slot(i)
+	t.free = s.next
+	*s = slot{key: k}
+	t.index[k] = i
+	t.push(r, s, i)
+	t.charge(r, s, slotBytes)
+	return i
+}
+
+// remove forgets a key.
+func (t *table) remove(i uint32) {
+	s := t.slot(i)
+	r := t.rules[s.key.rule]
+	t.charge(r, s, -slotBytes-8*int64(cap(s.win.times)))
+	t.unlink(r, s)
+	delete(t.index, s.key)
+	*s = slot{next: t.free}
+	t.free = i
+}
+
+func (t *table) charge(r *tableRule, s *slot, bytes int64) {
+	t.used += bytes
+	r.used += bytes
+	r.levels[s.level].used += bytes
+}
+
+// requeue moves a slot to the front of the level that its fill is now, and
+// takes its touch off.
+func (t *table) requeue(r *tableRule, s *slot, i uint32) {
+	t.unlink(r, s)
+	size := slotBytes + 8*int64(cap(s.win.times))
+	r.levels[s.level].used -= size
+	s.level = uint8(max(1, bits.Len(uint(len(s.win.times)))) - 1)
+	r.levels[s.level].used += size
+	s.touched = false
+	t.push(r, s, i)
+}
+
+func (t *table) push(r *tableRule, s *slot, i uint32) {
+	l := &r.levels[s.level]
+	s.prev, s.next = noSlot, l.head
+	if l.head != noSlot {
+		t.slot(l.head).prev = i
+	}
+	l.head = i
+	if l.tail == noSlot {
+		l.tail = i
+	}
+}
+
+func (t *table) unlink(r *tableRule, s *slot) {
+	l := &r.levels[s.level]
+	if s.prev != noSlot {
+		t.slot(s.prev).next = s.next
+	} else {
+		l.head = s.next
+	}
+	if s.next != noSlot {
+		t.slot(s.next).prev = s.prev
+	} else {
+		l.tail = s.prev
+	}
+}

@@ -1,0 +1,192 @@
+package detector
+
+import (
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func keyN(n int) key {
+	return keyOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}), 32))
+}
+
+// check recounts what the table keeps books of.
+func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
+	var used int64
+	n := 0
+	for _, r := range t.rules {
+		var inRule int64
+		for lv := range r.levels {
+			var inLevel int64
+			prev := noSlot
+			for i := r.levels[lv].head; i != noSlot; i = t.slot(i).next {
+				s := t.slot(i)
+				if s.prev != prev || int(s.level) != lv {
+					tb.Fatalf("broken queue at slot %d", i)
+				}
+				if t.index[s.key] != i {
+					tb.Fatalf("slot %d is not in the index", i)
+				}
+				inLevel += slotBytes + 8*int64(cap(s.win.times))
+				prev = i
+				n++
+			}
+			if r.levels[lv].tail != prev {
+				tb.Fatalf("broken tail")
+			}
+			if r.levels[lv].used != inLevel {
+				tb.Fatalf("level %d: %d bytes in the books, %d in truth", lv, r.levels[lv].used, inLevel)
+			}
+			inRule += inLevel
+		}
+		if r.used != inRule {
+			tb.Fatalf("rule: %d bytes in the books, %d in truth", r.used, inRule)
+		}
+		used += inRule
+	}
+	if t.used != used || n != len(t.index) {
+		tb.Fatalf("table: %d bytes and %d keys in the books, %d and %d in truth", t.used, len(t.index), used, n)
+	}
+}
+
+func TestTableBooks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tab := newTable(rapid.Int64Range(2000, 20000).Draw(t, "cap"))
+		for range rapid.IntRange(1, 3).Draw(t, "rules") {
+			tab.addRule(rapid.IntRange(1, 20).Draw(t, "limit"), rapid.Int64Range(1, 100).Draw(t, "span"))
+		}
+		now := int64(0)
+		for range rapid.IntRange(1, 400).Draw(t, "events") {
+			now += rapid.Int64Range(0, 5).Draw(t, "step")
+			rule := uint16(rapid.IntRange(0, len(tab.rules)-1).Draw(t, "rule"))
+			k := keyN(rapid.IntRange(0, 60).Draw(t, "key"))
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				tab.forget(now)
+			case 1:
+				tab.pass(rule, k, now)
+			default:
+				tab.add(rule, k, now)
+			}
+			tab.check(t)
+			if tab.used > tab.cap {
+				t.Fatalf("%d bytes, more than %d", tab.used, tab.cap)
+			}
+		}
+	})
+}
+
+// Ten times the cap of keys with one event each, while one client goes about
+// crossing the limit.
+func TestFloodCannotHide(t *testing.T) {
+	const limit, span = 50, int64(60e9)
+	tab := newTable(1 << 20)
+	rule := tab.addRule(limit, span)
+	keys := 10 * int(tab.cap/(slotBytes+16))
+	attacker := keyN(1)
+	crossed := 0
+	for i := range keys {
+		at := int64(i) * span / int64(keys) / 2
+		if i%(keys/60) == 0 && tab.add(rule, attacker, at) {
+			crossed++
+		}
+		tab.add(rule, keyN(1000+i), at)
+	}
+	if tab.evicted == 0 {
+		t.Fatal("the flood did not fill the table: the test shows nothing")
+	}
+	if crossed != 1 {
+		t.Errorf("the attacker's 60 events crossed a limit of 50 %d times, want once", crossed)
+	}
+	tab.check(t)
+}
+
+// A crowd of keys near their limit cannot keep a newcomer from being counted.
+func TestCrowdCannotShutOut(t *testing.T) {
+	const limit, span = 50, int64(60e9)
+	tab := newTable(1 << 20)
+	rule := tab.addRule(limit, span)
+	crowd := 4 * int(tab.cap/(slotBytes+8*64))
+	for round := range 40 {
+		for i := range crowd {
+			tab.add(rule, keyN(1000+i), int64(round)*1e9)
+		}
+	}
+	newcomer := keyN(1)
+	crossed := false
+	for i := range limit + 1 {
+		crossed = tab.add(rule, newcomer, 41e9+int64(i)) || crossed
+		for j := range 20 { // the crowd goes on
+			tab.add(rule, keyN(1000+(i*20+j)%crowd), 41e9+int64(i))
+		}
+	}
+	if tab.evicted == 0 {
+		t.Fatal("the crowd did not fill the table: the test shows nothing")
+	}
+	if !crossed {
+		t.Error("a newcomer's 51 events did not cross a limit of 50")
+	}
+}
+
+// A flood on one rule does not push out what another rule counts.
+func TestFloodStaysInItsRule(t *testing.T) {
+	tab := newTable(1 << 20)
+	flooded, quiet := tab.addRule(50, 60e9), tab.addRule(3, 60e9)
+	for i := range 3 {
+		if tab.add(quiet, keyN(1), int64(i)) {
+			t.Fatal("crossed early")
+		}
+	}
+	for i := range 100_000 {
+		tab.add(flooded, keyN(1000+i), int64(i))
+	}
+	if tab.evicted == 0 {
+		t.Fatal("no flood")
+	}
+	if !tab.add(quiet, keyN(1), 4) {
+		t.Error("the fourth event did not cross a limit of 3: its window was pushed out")
+	}
+}
+
+func TestForget(t *testing.T) {
+	tab := newTable(1 << 20)
+	rule := tab.addRule(5, 60)
+	tab.add(rule, keyN(9), 1_000_000) // a time far in the future, arrived first
+	for i := range 100 {
+		tab.add(rule, keyN(100+i), int64(1000+i))
+	}
+	tab.forget(1000 + 50 + 120)
+	if got := len(tab.index); got != 51 {
+		t.Errorf("%d keys left, want the 50 of use and the one in the future", got)
+	}
+	tab.forget(1 << 40)
+	if len(tab.index) != 0 || tab.used != 0 {
+		t.Errorf("%d keys, %d bytes left", len(tab.index), tab.used)
+	}
+	tab.check(t)
+}
+
+func TestExpiring(t *testing.T) {
+	m := newExpiring[int, string](3)
+	m.put(1, "a", 10)
+	m.put(2, "b", 30)
+	m.put(3, "c", 20)
+	m.put(1, "a2", 40)
+	m.put(4, "d", 50) // full: 3 ends soonest
+	if _, _, ok := m.get(3, 0); ok || m.evicted != 1 {
+		t.Errorf("the entry that ends soonest is still there")
+	}
+	if v, until, ok := m.get(1, 39); !ok || v != "a2" || until != 40 {
+		t.Errorf("got %q until %d, %v", v, until, ok)
+	}
+	if _, _, ok := m.get(1, 40); ok {
+		t.Error("an entry runs at its end")
+	}
+	m.forget(30)
+	m.delete(4)
+	m.delete(4)
+	if m.len() != 1 || len(m.queue) != 1 {
+		t.Errorf("%d entries, %d queued", m.len(), len(m.queue))
+	}
+}
