@@ -1,0 +1,81 @@
+package guard
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func entry(p, reason string) Entry { return Entry{netip.MustParsePrefix(p), reason} }
+
+func TestCheck(t *testing.T) {
+	s := New([]Entry{entry("192.0.2.0/28", "trusted proxy"), entry("2001:db8:a::/48", "allowed"), entry("198.51.100.5/32", "allowed")})
+	s.Update([]Entry{entry("203.0.113.1/32", "own address"), entry("2001:db8:1::1/128", "gateway"), entry("198.51.100.5/32", "own address")})
+	for _, tt := range []struct{ name, target, client, want, reason string }{
+		{"stranger", "203.0.113.9/32", "203.0.113.9", "203.0.113.9/32", ""},
+		{"stranger, IPv6", "2001:db8:2::/64", "2001:db8:2::9", "2001:db8:2::/64", ""},
+		{"trusted proxy", "192.0.2.3/32", "192.0.2.3", "", "trusted proxy"},
+		{"allowed network", "2001:db8:a:1::/64", "2001:db8:a:1::9", "", "allowed"},
+		{"own address", "203.0.113.1/32", "203.0.113.1", "", "own address"},
+		{"two reasons: the configuration's", "198.51.100.5/32", "198.51.100.5", "", "allowed"},
+		{"beside the gateway: narrowed", "2001:db8:1::/64", "2001:db8:1::9", "2001:db8:1::9/128", ""},
+		{"the gateway itself", "2001:db8:1::/64", "2001:db8:1::1", "", "gateway"},
+		{"an IPv4 network beside an own address: narrowed", "203.0.113.0/24", "203.0.113.9", "203.0.113.9/32", ""},
+		{"a target that does not hold the client is not narrowed to it", "203.0.113.0/24", "203.0.112.9", "", "own address"},
+		{"loopback", "127.0.0.1/32", "127.0.0.1", "", "loopback"},
+		{"IPv6 loopback", "::/64", "::1", "", "loopback"},
+		{"link-local", "fe80::/64", "fe80::1", "", "link-local"},
+		{"zeroconf", "169.254.1.1/32", "169.254.1.1", "", "link-local"},
+		{"multicast", "ff02::/64", "ff02::1", "", "multicast"},
+		{"class E", "245.1.2.3/32", "245.1.2.3", "", "no client's address"},
+		{"unspecified", "0.0.0.0/32", "0.0.0.0", "", "no client's address"},
+		{"/24", "198.18.1.0/24", "198.18.1.9", "198.18.1.0/24", ""},
+		{"wider than /24", "198.18.0.0/23", "198.18.1.9", "198.18.1.9/32", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, reason := s.Check(netip.MustParsePrefix(tt.target), netip.MustParseAddr(tt.client))
+			text := ""
+			if got.IsValid() {
+				text = got.String()
+			}
+			if text != tt.want || reason != tt.reason {
+				t.Errorf("got %q %q, want %q %q", text, reason, tt.want, tt.reason)
+			}
+			if reason == "" {
+				if why, yes := s.Protected(got); yes {
+					t.Errorf("allowed %v, which is protected: %s", got, why)
+				}
+			}
+		})
+	}
+}
+
+func TestShared(t *testing.T) {
+	s := New([]Entry{entry("2001:db8:a::/48", "allowed"), entry("2001:db8:b:1::80/121", "trusted proxy")})
+	s.Update([]Entry{entry("2001:db8:1::1/128", "own address"), entry("203.0.113.1/32", "own address")})
+	for network, want := range map[string]bool{
+		"2001:db8:1::/64":   true,
+		"2001:db8:2::/64":   false,
+		"2001:db8:b:1::/64": true,
+		"2001:db8:a:1::/64": false, // all of it is allowed
+		"::/64":             true,  // loopback
+	} {
+		if got := s.Shared(netip.MustParsePrefix(network)); got != want {
+			t.Errorf("Shared(%s) = %v", network, got)
+		}
+	}
+}
+
+func TestProtectedWidth(t *testing.T) {
+	s := New(nil)
+	for target, want := range map[string]bool{
+		"203.0.113.0/24": false, "203.0.112.0/23": true, "0.0.0.0/0": true,
+		"2001:db8::/64": false, "2001:db8::/63": true, "::/0": true,
+	} {
+		if reason, yes := s.Protected(netip.MustParsePrefix(target)); yes != want {
+			t.Errorf("Protected(%s) = %v (%s)", target, yes, reason)
+		}
+	}
+	if _, yes := s.Protected(netip.Prefix{}); !yes {
+		t.Error("the zero prefix may be banned")
+	}
+}
