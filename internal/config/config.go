@@ -1,0 +1,144 @@
+// Package config turns jails.toml into typed, checked values.
+//
+// It is strict, and it reports everything that is wrong at once, each with
+// its line: whoever got three keys wrong learns of three, not of one.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+)
+
+// Config is a configuration without problems. Slices that come from tables
+// are in the order of the file.
+type Config struct {
+	TrustedProxies []netip.Prefix // masked, unmapped; providers replaced by their ranges
+	Allow          []netip.Prefix // likewise
+	Providers      []Provider     // the provider names used above
+
+	Logs    []Log             // at least one
+	Jails   []detector.Jail   // at least one, every field filled in
+	Wanted  []detector.Wanted // machines let pass by their agent
+	Deny    *detector.Deny    // nil: no agent is denied
+	Actions []Action          // at least one, except in Builtin
+
+	StateDir  string // absolute
+	MaxMemory int64  // bytes for the windows
+	MaxBans   int    // in force at a time
+	Observe   bool   // mode = "observe" for all; every jail's Observe and Deny's is then true, too
+
+	warnings Problems
+}
+
+// Provider is a provider name that was used, and what it stood for.
+type Provider struct {
+	Key      string         // "trusted_proxies" or "allow"
+	Name     string         // "cloudflare"
+	Prefixes []netip.Prefix // the ranges
+	Snapshot string         // day of the ranges, as YYYY-MM-DD
+}
+
+// Log is one set of files in one format.
+type Log struct {
+	Name    string
+	Files   []string // absolute paths, or patterns of filepath.Match; empty only in Builtin
+	Format  string   // a name parser.NewFormat knows; empty, in Builtin, means: guess it
+	MaxLine int      // bytes of a line that are looked at
+}
+
+// Types of actions.
+const (
+	TypeNftables = "nftables"
+	TypeLog      = "log" // nothing is enforced, bans are only reported
+)
+
+// Action is a place where bans are enforced. Fields below Type are zero
+// unless the type is TypeNftables.
+type Action struct {
+	Name      string
+	Type      string // TypeNftables or TypeLog
+	Table     string // name of the table, in the inet family
+	Ports     []uint16
+	AllPorts  bool // every protocol and port; Ports is then empty
+	Reconcile time.Duration
+}
+
+// What is used where the file says nothing.
+const (
+	DefaultStateDir  = "/var/lib/tailban"
+	DefaultMaxMemory = 64 << 20
+	DefaultMaxBans   = 100_000
+	DefaultMaxLine   = 256 << 10
+	DefaultFormat    = "combined"
+	DefaultTable     = "tailban"
+	DefaultReconcile = 30 * time.Second
+)
+
+// maxFile is how large the file may be, in bytes.
+const maxFile = 1 << 20
+
+// Load reads and checks a configuration file. env is the environment in the
+// form of os.Environ. If the file could be read but not accepted the error is
+// of type Problems.
+func Load(path string, env []string) (*Config, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read configuration (jails.toml.example is one to start from): %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, data, env)
+}
+
+// Parse checks a configuration that has been read. name is what problems call
+// the file. If it isn't accepted the error is of type Problems.
+func Parse(name string, data []byte, env []string) (*Config, error) {
+	doc, table := decode(name, data)
+	if len(doc.problems) > 0 {
+		return nil, doc.problems.sorted()
+	}
+	c := read(&section{doc: doc, table: table}, env)
+	if len(doc.problems) > 0 {
+		return nil, doc.problems.sorted()
+	}
+	warn(doc, c)
+	c.warnings = doc.warnings.sorted()
+	return c, nil
+}
+
+// Builtin returns what a replay uses without a configuration: one jail, more
+// than 50 requests in 60 seconds, an hour's ban, no actions, and a log whose
+// files and format the caller fills in.
+func Builtin() *Config {
+	return &Config{
+		Logs: []Log{{Name: "log", MaxLine: DefaultMaxLine}},
+		Jails: []detector.Jail{{
+			Name:   "web",
+			Logs:   []string{"log"},
+			Limit:  50,
+			Window: time.Minute,
+			Ban:    time.Hour,
+		}},
+		StateDir:  DefaultStateDir,
+		MaxMemory: DefaultMaxMemory,
+		MaxBans:   DefaultMaxBans,
+	}
+}
+
+// Warnings returns what is allowed but likely not meant, in the order of
+// lines.
+func (c *Config) Warnings() []Problem { return slices.Clone(c.warnings) }

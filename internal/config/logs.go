@@ -1,0 +1,91 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/tailban/tailban/parser"
+)
+
+// readLogs reads the [logs.NAME] tables. names are those of the bad ones,
+// too.
+func readLogs(top *section) (logs []Log, names []string) {
+	tables, names := top.group("logs", "required: add a table like [logs.nginx] with the files to follow")
+	owners := map[string]string{}
+	for _, t := range tables {
+		l := Log{Name: t.name, Format: DefaultFormat, MaxLine: DefaultMaxLine}
+		if n, ok := t.get("files"); ok {
+			l.Files = n.files(t.name, owners)
+		} else {
+			t.missing("files", "required: an absolute path, or a list of them")
+		}
+		if n, ok := t.get("format"); ok {
+			l.Format = n.format()
+		}
+		if n, ok := t.get("max_line"); ok {
+			size, _ := n.size(1<<10, 16<<20)
+			l.MaxLine = int(size)
+		}
+		t.finish()
+		logs = append(logs, l)
+	}
+	return logs, names
+}
+
+// files reads paths and patterns. owners says which log has named a path: one
+// that two logs follow would count every line twice.
+func (n node) files(log string, owners map[string]string) []string {
+	var out []string
+	n.nonEmptyTexts(func(item node, s string) bool {
+		if !item.checkFile(s) {
+			return false
+		}
+		file := filepath.Clean(s)
+		switch owner, taken := owners[file]; {
+		case taken && owner == log:
+			item.bad("is listed twice")
+			return false
+		case taken:
+			item.bad("is also in logs.%s: every line would count twice", owner)
+			return false
+		}
+		owners[file] = log
+		out = append(out, file)
+		return true
+	})
+	return out
+}
+
+func (n node) checkFile(s string) bool {
+	switch _, err := filepath.Match(s, ""); {
+	case !filepath.IsAbs(s):
+		n.bad("must be an absolute path")
+	case strings.HasSuffix(s, "/"):
+		n.bad(`must name files, not a folder: is "%s*.log" meant?`, s)
+	case err != nil:
+		n.bad(`is no valid pattern: "[" begins a list of characters that "]" ends, "\\" takes the next one literally`)
+	default:
+		return true
+	}
+	return false
+}
+
+func (n node) format() string {
+	s, ok := n.text()
+	if !ok {
+		return ""
+	}
+	if _, err := parser.NewFormat(s); err != nil {
+		n.bad("unknown format%s", suggest(s, parser.FormatNames()))
+		return ""
+	}
+	return s
+}
+
+// nonEmptyTexts is texts for lists that say nothing when empty.
+func (n node) nonEmptyTexts(check func(item node, s string) bool) []string {
+	if len(n.items()) == 0 {
+		n.bad("must not be empty")
+	}
+	return n.texts(check)
+}

@@ -1,0 +1,158 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+)
+
+// read walks the document. Its result is of use only if no problem was
+// recorded.
+func read(top *section, env []string) *Config {
+	c := &Config{}
+	c.TrustedProxies = readPrefixes(top, "trusted_proxies", c)
+	c.Allow = readPrefixes(top, "allow", c)
+	c.StateDir = readStateDir(top, env)
+	c.MaxMemory = DefaultMaxMemory
+	if n, ok := top.get("max_memory"); ok {
+		c.MaxMemory, _ = n.size(1<<20, 1<<40)
+	}
+	c.MaxBans = DefaultMaxBans
+	if n, ok := top.get("max_bans"); ok {
+		c.MaxBans, _ = n.whole(1, 10_000_000)
+	}
+	if n, ok := top.get("mode"); ok {
+		c.Observe = n.observe()
+	}
+
+	var refs references
+	c.Logs, refs.logs = readLogs(top)
+	c.Actions, refs.actions = readActions(top)
+	defaults := readDefaults(top, &refs)
+	var names []string
+	c.Jails, names = readJails(top, &refs, defaults)
+	c.Deny = readDeny(top, &refs, defaults)
+	c.Wanted = readWanted(top)
+	top.finish()
+
+	override(top.doc, env, c.Jails, names)
+	markPassive(c)
+	checkMemory(top.doc, c)
+	if c.Observe {
+		c.ObserveAll()
+	}
+	return c
+}
+
+// markPassive notes which rules keep nobody away, whatever they decide.
+func markPassive(c *Config) {
+	for i := range c.Jails {
+		c.Jails[i].Passive = !c.enforces(c.Jails[i].Actions)
+	}
+	if c.Deny != nil {
+		c.Deny.Passive = !c.enforces(c.Deny.Actions)
+	}
+}
+
+// enforces reports whether one of the actions named does more than log.
+func (c *Config) enforces(names []string) bool {
+	return slices.ContainsFunc(c.Actions, func(a Action) bool {
+		return a.Type != TypeLog && slices.Contains(names, a.Name)
+	})
+}
+
+// checkMemory refuses limits whose windows would not fit into max_memory.
+func checkMemory(doc *document, c *Config) {
+	if len(doc.problems) > 0 {
+		return // numbers may be missing or wrong
+	}
+	check := func(at path, limit int, window time.Duration) {
+		if need := detector.MinMemory(limit, window); need > c.MaxMemory {
+			const mib = 1 << 20
+			doc.bad(at.key("limit"), "a limit of %d in %s needs max_memory of at least %s", limit, FormatDuration(window),
+				formatSize((need+mib-1)/mib*mib))
+		}
+	}
+	for _, j := range c.Jails {
+		check(keyPath("jails", j.Name), j.Limit, j.Window)
+	}
+	for _, w := range c.Wanted {
+		check(keyPath("wanted", w.Name), w.Limit, w.Window)
+	}
+}
+
+// references are the names that may be referred to.
+type references struct {
+	logs, actions []string
+}
+
+// ObserveAll has every jail decide and record, and enforce nothing.
+func (c *Config) ObserveAll() {
+	c.Observe = true
+	for i := range c.Jails {
+		c.Jails[i].Observe = true
+	}
+	if c.Deny != nil {
+		c.Deny.Observe = true
+	}
+}
+
+// observe reads a mode.
+func (n node) observe() bool {
+	mode, _ := n.oneOf("enforce", "observe")
+	return mode == "observe"
+}
+
+// readStateDir prefers the folder the service manager made for us. It may
+// have made several, for whatever reason; ours is the first.
+func readStateDir(top *section, env []string) string {
+	dir := DefaultStateDir
+	if n, ok := top.get("state_dir"); ok {
+		if s, ok := n.text(); ok {
+			if !filepath.IsAbs(s) {
+				n.bad("must be an absolute path")
+			}
+			dir = filepath.Clean(s)
+		}
+	}
+	const variable = "STATE_DIRECTORY"
+	list, ok := lookupEnv(env, variable)
+	if !ok || list == "" {
+		return dir
+	}
+	first, _, _ := strings.Cut(list, ":")
+	if !filepath.IsAbs(first) {
+		n := envNode(top.doc, variable, list)
+		n.bad("must be an absolute path, or several separated by colons")
+	}
+	return filepath.Clean(first)
+}
+
+// readWanted reads the [wanted.NAME] tables.
+func readWanted(top *section) []detector.Wanted {
+	var out []detector.Wanted
+	tables, _ := top.group("wanted", "")
+	for _, t := range tables {
+		w := detector.Wanted{Name: t.name}
+		if n, ok := t.get("agent"); ok {
+			w.Agents = n.nonEmptyTexts(anyText)
+		} else {
+			t.missing("agent", "required: text that occurs in the user agent")
+		}
+		n, ok := t.get("agent_only")
+		if !ok {
+			t.missing("agent_only", "must be true: proof by address or DNS is not supported yet")
+		} else if yes, ok := n.flag(); ok && !yes {
+			n.bad("must be true: proof by address or DNS is not supported yet")
+		}
+		r := readRule(t.section, ruleLimit|ruleWindow, nil)
+		w.Limit = require(t.section, "limit", r.limit, "required")
+		w.Window = require(t.section, "window", r.window, "required")
+		t.finish()
+		out = append(out, w)
+	}
+	return out
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// enforced is base with an action, so that it is warned of nothing.
+const enforced = base + fw // 8 lines
+
+func TestWarnings(t *testing.T) {
+	for _, tt := range []struct {
+		name, doc, want string
+	}{
+		{"none", enforced, ""},
+		{"none with proxies", "trusted_proxies = \"10.0.0.0/8\"\n" + strings.Replace(enforced, "[jails", "format = \"nginx\"\n[jails", 1),
+			`1: trusted_proxies: clients behind these are banned at their own address, which the kernel sees only where they come directly: through the proxies they still get in`},
+		{"proxies, and nothing that reaches the kernel", "trusted_proxies = \"10.0.0.0/8\"\n" + strings.Replace(base, "[jails", "format = \"nginx\"\n[jails", 1),
+			`5: jails.web.actions: no action enforces these bans: they are only logged`},
+		{"proxies without header", "trusted_proxies = \"10.0.0.0/8\"\n" + enforced,
+			`2: logs.nginx.format: format "combined" has no forwarding header: requests through trusted proxies count for nobody`},
+		{"proxies without header, format given", "trusted_proxies = \"10.0.0.0/8\"\n" + strings.Replace(enforced, "[jails", "format = \"common\"\n[jails", 1),
+			`4: logs.nginx.format: format "common" has no forwarding header: requests through trusted proxies count for nobody`},
+		{"no action", base, `3: jails.web.actions: no action enforces these bans: they are only logged`},
+		{"empty actions", enforced + jail + "actions = []\n", `13: jails.x.actions: no action enforces these bans: they are only logged`},
+		{"action that logs", enforced + "[actions.l]\ntype = \"log\"\n" + jail + "actions = [\"l\"]\n", `15: jails.x.actions: no action enforces these bans: they are only logged`},
+		{"one of two enforces", enforced + "[actions.l]\ntype = \"log\"\n", ""},
+		{"deny without action", enforced + "[deny]\nagents = \"sqlmap\"\nban = \"1d\"\nactions = []\n", `12: deny.actions: no action enforces these bans: they are only logged`},
+		{"log without jail", strings.Replace(enforced, "[jails.web]", "[jails.web]\nlog = \"nginx\"", 1) + "[logs.b]\nfiles = \"/b\"\n", `10: logs.b: no jail looks at this log`},
+		{"action without jail", strings.Replace(enforced, "[jails.web]", "[jails.web]\nactions = \"fw\"", 1) + "[actions.l]\ntype = \"log\"\n", `10: actions.l: no jail uses this action`},
+		{"action of deny only", strings.Replace(enforced, "[jails.web]", "[jails.web]\nactions = \"fw\"", 1) + "[actions.b]\ntype = \"nftables\"\ntable = \"b\"\n[deny]\nagents = \"sqlmap\"\nban = \"1d\"\nactions = \"b\"\n", ""},
+		{"all observe", "mode = \"observe\"\n" + base + jail + "mode = \"observe\"\n", `1: mode: nothing is enforced: bans are decided and recorded only`},
+		{"one observes", enforced + jail + "mode = \"observe\"\n", `13: jails.x.mode: jail "x" enforces nothing: its bans are decided and recorded only`},
+		{"deny observes", enforced + "[deny]\nagents = \"sqlmap\"\nban = \"1d\"\nmode = \"observe\"\n", `12: deny.mode: [deny] enforces nothing: its bans are decided and recorded only`},
+		{"wide allow", "allow = [\n\"10.0.0.0/15\",\n\"10.0.0.0/16\",\n\"2001:db0::/31\",\n\"2001:db8::/32\", \"cloudflare\"]\n" + enforced,
+			"2: allow: 10.0.0.0/15 is wide: nobody in it is ever banned\n4: allow: 2001:db0::/31 is wide: nobody in it is ever banned"},
+		{"agents in a log without", strings.Replace(enforced, "[jails", "format = \"common\"\n[jails", 1) + jail + "where = { agent = \"curl\", not = { agent = \"good\" } }\n[deny]\nagents = \"sqlmap\"\nban = \"1d\"\n" + want,
+			`14: jails.x.where.agent: format "common" of log "nginx" has no user agent: this matches nothing there
+14: jails.x.where.not.agent: format "common" of log "nginx" has no user agent: this matches nothing there
+16: deny.agents: format "common" of log "nginx" has no user agent: this matches nothing there
+19: wanted.up.agent: format "common" of log "nginx" has no user agent: this matches nothing there`},
+		{"short agent", enforced + "[deny]\nagents = [\n\"sqlmap\",\n\"Mo\"]\nban = \"1d\"\n", `12: deny.agents: "Mo" occurs in the user agents of ordinary clients`},
+		{"paths that never match", enforced + jail + "where = { path = [\"/ok\", \"/.*\", \"/c/.\", \"/a//b\", \"~//\"], not = { path = \"/a/../b\" } }\n",
+			`13: jails.x.where.path: "/c/." never matches: //, /./ and /../ are resolved before paths are compared
+13: jails.x.where.path: "/a//b" never matches: //, /./ and /../ are resolved before paths are compared
+13: jails.x.where.not.path: "/a/../b" never matches: //, /./ and /../ are resolved before paths are compared`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, w := range accept(t, tt.doc).Warnings() {
+				got = append(got, strings.TrimPrefix(w.String(), "jails.toml:"))
+			}
+			if s := strings.Join(got, "\n"); s != tt.want {
+				t.Errorf("warnings of\n%s\ngot\n%s\nwant\n%s", tt.doc, s, tt.want)
+			}
+		})
+	}
+}
