@@ -1,0 +1,71 @@
+// Package state keeps what must survive a restart: bans, offence history and
+// read positions. It takes time as an argument and imports nothing of ours.
+//
+// [Store] is the file, [Writer] the queue in front of it that keeps a slow or
+// hung disk away from whoever decides. The layout of the file is described in
+// layout.go.
+package state
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Ban is what is in force against one target. Nothing in it ties it to one
+// host except Origin.
+type Ban struct {
+	Target netip.Prefix `json:"target"` // masked
+	Origin string       `json:"origin"` // name of the host that decided it
+	Owners []Owner      `json:"owners"` // at least one
+}
+
+// Owner is one jail's hold on a ban.
+type Owner struct {
+	Jail    string     `json:"jail"`
+	Client  netip.Addr `json:"client"`            // whose event crossed the limit
+	Since   time.Time  `json:"since"`             // when it was decided
+	Until   time.Time  `json:"until"`             // when it ends by itself
+	Actions []string   `json:"actions,omitempty"` // which actions enforce it; none in observe mode
+	Offence int        `json:"offence"`           // 1: first
+	Count   int        `json:"count"`             // events in the window at the crossing
+	Event   time.Time  `json:"event"`             // time of the crossing line
+	Line    LineID     `json:"line"`              // the crossing line
+}
+
+// LineID names a line for good: a decision of the same jail against the same
+// target at the same LineID is the same decision, however often it is read.
+// Path is for people: bytes in it that are not UTF-8 come back from the store
+// as U+FFFD, so compare by the other three.
+type LineID struct {
+	Path   string `json:"path"`
+	Dev    uint64 `json:"dev"`
+	Ino    uint64 `json:"ino"`
+	Offset int64  `json:"offset"` // of the line's first byte
+}
+
+// Until returns when the last owner that names the action lets go; the zero
+// time if no owner does. An empty action means any owner.
+func (b *Ban) Until(action string) time.Time {
+	var last time.Time
+	for i := range b.Owners {
+		o := &b.Owners[i]
+		if action != "" && !slices.Contains(o.Actions, action) {
+			continue
+		}
+		if o.Until.After(last) {
+			last = o.Until
+		}
+	}
+	return last
+}
+
+// Clone returns a copy that shares no memory with b.
+func (b *Ban) Clone() Ban {
+	c := *b
+	c.Owners = slices.Clone(b.Owners)
+	for i := range c.Owners {
+		c.Owners[i].Actions = slices.Clone(c.Owners[i].Actions)
+	}
+	return c
+}

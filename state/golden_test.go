@@ -1,0 +1,168 @@
+package state
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// What is compared here lies on the disks of users: a change needs a new
+// schema version and a way to read the old one.
+func TestStoredJSON(t *testing.T) {
+	ban := testBan(258)
+	observed := Ban{
+		Target: netip.MustParsePrefix("2001:db8:1:2::/64"),
+		Origin: "web2",
+		Owners: []Owner{{Jail: "web", Client: netip.MustParseAddr("2001:db8:1:2::9"), Since: noon, Until: noon, Event: noon}},
+	}
+	offence, position := testOffence(1), testPosition(3)
+	tests := []struct {
+		name  string
+		value any
+		want  string
+	}{
+		{"ban", ban, `{"target":"198.51.1.2/32","origin":"web1","owners":[{"jail":"sign-in","client":"198.51.1.2","since":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","actions":["firewall"],"offence":1,"count":11,"event":"2031-05-06T11:58:59Z","line":{"path":"/var/log/nginx/access.log","dev":7,"ino":1152921504606846976,"offset":25800}}]}`},
+		{"ban in observe mode", observed, `{"target":"2001:db8:1:2::/64","origin":"web2","owners":[{"jail":"web","client":"2001:db8:1:2::9","since":"2031-05-06T12:00:00Z","until":"2031-05-06T12:00:00Z","offence":0,"count":0,"event":"2031-05-06T12:00:00Z","line":{"path":"","dev":0,"ino":0,"offset":0}}]}`},
+		{"offence", offence, `{"jail":"web","target":"198.51.0.1/32","count":2,"last":"2031-05-06T11:00:00Z"}`},
+		{"position", position, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := json.Marshal(tt.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestStoredKeys(t *testing.T) {
+	v4, v6 := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")
+	tests := []struct {
+		name string
+		key  []byte
+		want string
+	}{
+		{"IPv4", appendPrefix(nil, v4), "04c000020018"},
+		{"IPv6", appendPrefix(nil, v6), "0620010db800000000000000000000000040"},
+		{"offence", OffenceKey{"ab", v4}.appendTo(nil), "616200" + "04c000020018"},
+		{"position", PositionKey{"n", 1, 2}.appendTo(nil), "6e00" + "0000000000000001" + "0000000000000002"},
+	}
+	for _, tt := range tests {
+		if got := hex.EncodeToString(tt.key); got != tt.want {
+			t.Errorf("%s: key is %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	if got, want := hex.EncodeToString(seal("bans", []byte("k"), []byte("v"))), goldenSeal; got != want {
+		t.Errorf("sealed value is %s, want %s", got, want)
+	}
+}
+
+// The CRC-32C of "bans\x00kv", computed bit by bit and not with hash/crc32.
+const goldenSeal = "b87eaa6f76"
+
+func drawPrefix(t *rapid.T) netip.Prefix {
+	var addr netip.Addr
+	if rapid.Bool().Draw(t, "v4") {
+		addr = netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.ByteRange(0, 2), 4, 4).Draw(t, "addr")))
+	} else {
+		addr = netip.AddrFrom16([16]byte(rapid.SliceOfN(rapid.ByteRange(0, 2), 16, 16).Draw(t, "addr")))
+	}
+	return netip.PrefixFrom(addr, rapid.IntRange(0, addr.BitLen()).Draw(t, "bits")).Masked()
+}
+
+func TestPrefixKeysSortAndDistinguish(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawPrefix(t), drawPrefix(t)
+		want := a.Addr().Compare(b.Addr()) // IPv4 before IPv6
+		if want == 0 {
+			want = a.Bits() - b.Bits()
+		}
+		got := bytes.Compare(appendPrefix(nil, a), appendPrefix(nil, b))
+		if got < 0 != (want < 0) || got == 0 != (want == 0) {
+			t.Fatalf("keys of %s and %s compare as %d, want the sign of %d", a, b, got, want)
+		}
+	})
+}
+
+func TestOffenceKeysDistinguish(t *testing.T) {
+	draw := func(t *rapid.T) OffenceKey {
+		return OffenceKey{Jail: rapid.StringMatching(`[ab\x04\x06]{1,3}`).Draw(t, "jail"), Target: drawPrefix(t)}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := draw(t), draw(t)
+		if same := bytes.Equal(a.appendTo(nil), b.appendTo(nil)); same != (a == b) {
+			t.Fatalf("keys of %+v and %+v: equal is %v", a, b, same)
+		}
+	})
+}
+
+func TestUnsealNoticesEveryBit(t *testing.T) {
+	key, payload := []byte("key"), []byte(`{"jail":"web"}`)
+	value := seal("bans", key, payload)
+	if got, err := unseal("bans", key, value); err != nil || !bytes.Equal(got, payload) {
+		t.Fatalf("unseal = %q, %v", got, err)
+	}
+	for bit := range len(value) * 8 {
+		bad := bytes.Clone(value)
+		bad[bit/8] ^= 1 << (bit % 8)
+		if _, err := unseal("bans", key, bad); err == nil {
+			t.Errorf("bit %d flipped: no error", bit)
+		}
+	}
+	for _, other := range []struct {
+		name, bucket string
+		key, value   []byte
+	}{
+		{"other key", "bans", []byte("kez"), value},
+		{"other bucket", "offences", key, value},
+		{"byte moved from key to value", "bans", []byte("ke"), append([]byte("y"), value...)},
+		{"short", "bans", key, value[:3]},
+		{"empty", "bans", key, nil},
+	} {
+		if _, err := unseal(other.bucket, other.key, other.value); err == nil {
+			t.Errorf("%s: no error", other.name)
+		}
+	}
+}
+
+// What can be read can be stored again, and comes back as it was.
+func FuzzBanRecord(f *testing.F) {
+	f.Add([]byte(`{"target":"198.51.0.9/32","origin":"a","owners":[{"jail":"web","until":"2031-05-06T12:00:00+02:00"}]}`))
+	f.Add([]byte(`{"target":"2001:db8::/64","owners":[{"jail":"\u0000","client":"fe80::1%eth0"}]}`))
+	f.Add([]byte(`{"target":"::ffff:1.2.3.4/128","owners":[{}]}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var key struct {
+			Target netip.Prefix `json:"target"`
+		}
+		if json.Unmarshal(payload, &key) != nil || checkPrefix(key.Target) != nil {
+			return
+		}
+		k := appendPrefix(nil, key.Target)
+		b, err := decode(record{bucketBans, k, seal(bucketBans, k, payload)}, banKey)
+		if err != nil {
+			return
+		}
+		u := Update{Bans: []Ban{b}}
+		changes, err := u.changes()
+		if err != nil || len(changes) != 1 {
+			t.Fatalf("read %+v, can't store it: %v", b, err)
+		}
+		again, err := decode(record(changes[0]), banKey)
+		if err != nil {
+			t.Fatalf("stored %+v, can't read it: %v", b, err)
+		}
+		if !reflect.DeepEqual(again.utc(), b.utc()) {
+			t.Errorf("got  %+v\nwant %+v", again, b)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package state
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Offence is how often a jail has decided against a target.
+type Offence struct {
+	Jail   string       `json:"jail"`
+	Target netip.Prefix `json:"target"`
+	Count  int          `json:"count"`
+	Last   time.Time    `json:"last"` // event time of the latest decision
+}
+
+// Position is how far a file has been counted.
+type Position struct {
+	Log    string `json:"log"`
+	Path   string `json:"path"`
+	Dev    uint64 `json:"dev"`
+	Ino    uint64 `json:"ino"`
+	Offset int64  `json:"offset"` // first byte not yet counted
+
+	// Head is a hash of the file's first HeadLen bytes, to notice a file
+	// that was replaced or truncated and has grown again under the same
+	// inode.
+	Head    string `json:"head"`
+	HeadLen int64  `json:"head_len"`
+}
+
+// OffenceKey is what an offence is stored under.
+type OffenceKey struct {
+	Jail   string
+	Target netip.Prefix
+}
+
+// Key returns what the offence is stored under.
+func (o *Offence) Key() OffenceKey {
+	return OffenceKey{Jail: o.Jail, Target: o.Target}
+}
+
+// PositionKey is what a position is stored under. The path is not part of it:
+// a file keeps its position when it is renamed.
+type PositionKey struct {
+	Log string
+	Dev uint64
+	Ino uint64
+}
+
+// Key returns what the position is stored under.
+func (p *Position) Key() PositionKey {
+	return PositionKey{Log: p.Log, Dev: p.Dev, Ino: p.Ino}
+}
