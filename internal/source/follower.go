@@ -1,0 +1,256 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// follower is one Run of a Files: it looks at names, opens what it finds and
+// lets go of what has been replaced. Each open file is read by its tail in a
+// goroutine of its own.
+type follower struct {
+	o      *FilesOptions
+	pool   *pool
+	counts *counts
+	log    *slog.Logger
+	notify bool
+
+	memory *memory
+	moved  chan struct{} // a file may have been renamed or removed
+	ended  chan *tail
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex // for stats; only run's goroutine writes
+	names *names
+	tails map[identity]*tail
+
+	quietSince time.Time       // when a name last changed
+	globbed    time.Time       // when the globs were last looked at
+	said       map[string]bool // what was said about patterns
+}
+
+func newFollower(f *Files, notify bool) *follower {
+	return &follower{
+		o: &f.o, pool: &f.pool, counts: &f.counts, log: f.o.Logger, notify: notify,
+		memory: newMemory(f.o.Log, f.o.Resume),
+		moved:  make(chan struct{}, 1),
+		ended:  make(chan *tail),
+		names:  newNames(f.o.Patterns),
+		tails:  make(map[identity]*tail),
+		said:   make(map[string]bool),
+	}
+}
+
+// run returns when ctx is done and all tails have ended.
+func (r *follower) run(ctx context.Context, out chan<- *Batch) {
+	defer r.wg.Wait()
+	r.scan(ctx, out, true)
+	timer := time.NewTimer(r.o.Poll)
+	defer timer.Stop()
+	for {
+		timer.Reset(r.pause())
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-r.ended:
+			r.forget(t)
+		case <-r.moved:
+			r.quietSince = time.Now()
+			r.scan(ctx, out, false)
+		case <-timer.C:
+			r.scan(ctx, out, false)
+		}
+	}
+}
+
+// pause is how long to wait for news before looking at the names again: not
+// long after a rename, since the successor is about to appear.
+func (r *follower) pause() time.Duration {
+	return backoff(time.Since(r.quietSince), r.o.Poll)
+}
+
+// scan looks at all names once.
+func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.globbed) >= globEvery {
+		r.globbed = time.Now()
+		r.expand()
+	}
+	looks := make(map[string]look, len(r.names.byPath))
+	for path := range r.names.byPath {
+		looks[path] = lookAt(path)
+	}
+	if starting {
+		r.resumeRotated(ctx, out, looks)
+	}
+	for path, l := range looks {
+		r.follow(ctx, out, r.names.byPath[path], l)
+	}
+	for _, t := range r.tails {
+		r.setHold(t, looks)
+	}
+}
+
+// expand evaluates the globs and says, once each, what is wrong with them.
+func (r *follower) expand() {
+	empty, err := r.names.expand()
+	if err != nil && !r.said[err.Error()] {
+		r.said[err.Error()] = true
+		r.log.Error("pattern is not followed", slog.Any("err", err))
+	}
+	for _, pattern := range empty {
+		if !r.said[pattern] {
+			r.said[pattern] = true
+			r.log.Warn("no file matches the pattern, waiting for one", slog.String("pattern", pattern))
+		}
+	}
+}
+
+// look is what a name leads to: a regular file, or an error.
+type look struct {
+	id   identity
+	size int64
+	err  error
+}
+
+func lookAt(path string) look {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return look{err: err}
+	}
+	id, err := identify(fi)
+	return look{id: id, size: fi.Size(), err: err}
+}
+
+// follow opens the file that n leads to, unless it is open or finished.
+func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l look) {
+	if l.err != nil {
+		n.settled = n.settled || !errors.Is(l.err, fs.ErrPermission)
+		r.complain(n, l.err)
+		if missing(l.err) && !r.hasTail(n.path) {
+			r.names.forget(n.path) // else its successor is about to appear
+		}
+		return
+	}
+	if r.tails[l.id] != nil || (n.glob && r.memory.read(l.id, l.size)) {
+		n.settled = true
+		r.content(n)
+		return
+	}
+	if err := r.open(ctx, out, n.path, n.path, !n.settled); err != nil {
+		r.complain(n, err)
+		if !n.settled && !missing(err) {
+			r.rememberStart(n.path, l)
+		}
+	} else {
+		r.content(n)
+	}
+	n.settled = true
+}
+
+// rememberStart notes where a file ended at the start that can't be opened yet.
+func (r *follower) rememberStart(path string, l look) {
+	if r.o.FromStart || len(r.memory.byID[l.id]) > 0 || len(r.memory.byPath[path]) > 0 {
+		return
+	}
+	r.memory.put(l.id, start{Position: Position{
+		Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino, Offset: l.size,
+	}})
+}
+
+// setHold tells a tail what has become of its name.
+func (r *follower) setHold(t *tail, looks map[string]look) {
+	l, ok := looks[t.name]
+	if !ok {
+		l = lookAt(t.name)
+	}
+	next := held
+	switch {
+	case missing(l.err):
+		next = nameless
+	case l.err == nil && l.id != t.file.identity():
+		if !r.known(l) {
+			return // a stop now must not leave us without either position
+		}
+		next = succeeded
+	case l.err != nil:
+		return // can't tell
+	}
+	was := t.hold.Load()
+	if was == next || was == released || !t.hold.CompareAndSwap(was, next) {
+		return
+	}
+	if was == held {
+		r.quietSince = time.Now()
+	}
+	nudge(t.wake)
+}
+
+// known reports whether the position of a file has been handed on.
+func (r *follower) known(l look) bool {
+	if t := r.tails[l.id]; t != nil {
+		return t.known.Load()
+	}
+	return r.memory.read(l.id, l.size)
+}
+
+// forget takes a finished tail off the list.
+func (r *follower) forget(t *tail) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := t.file.identity()
+	delete(r.tails, id)
+	r.memory.put(id, start{Position: t.r.position(), finished: true})
+}
+
+// complain says what is wrong with a name when that has changed.
+func (r *follower) complain(n *name, err error) {
+	n.state = Failing
+	if missing(err) {
+		n.state = Waiting
+	}
+	if text := err.Error(); n.trouble != text {
+		n.trouble = text
+		if missing(err) && n.settled && r.hasTail(n.path) {
+			return // between rename and re-creation
+		}
+		if missing(err) {
+			r.log.Warn("log does not exist, waiting for it (is its path right?)", slog.String("path", n.path))
+			return
+		}
+		r.log.Error("cannot open log, trying again"+openHint(err), slog.String("path", n.path), slog.Any("err", err))
+	}
+}
+
+func (r *follower) content(n *name) { n.trouble, n.state = "", Following }
+
+func (r *follower) hasTail(path string) bool {
+	for _, t := range r.tails {
+		if t.name == path {
+			return true
+		}
+	}
+	return false
+}
+
+// stats may be called from any goroutine.
+func (r *follower) stats() []FileStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var s []FileStats
+	for _, t := range r.tails {
+		s = append(s, t.stats())
+	}
+	for _, n := range r.names.byPath {
+		if n.state != Following {
+			s = append(s, FileStats{Path: n.path, State: n.state})
+		}
+	}
+	return s
+}

@@ -1,0 +1,89 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+)
+
+// headMax is how much of a file's beginning tells it from a later one under
+// the same inode. A few log lines with their times are enough.
+const headMax = 1024
+
+// head is what a file began with when it was read. The bytes and not only
+// their hash are kept, so that looking again costs a read and a comparison.
+type head struct {
+	raw     []byte
+	sum     string // hash of raw, empty until asked for
+	scratch []byte
+}
+
+// extend reads on until the first upTo bytes are held, or headMax of them.
+func (h *head) extend(f io.ReaderAt, upTo int64) error {
+	have, want := len(h.raw), int(min(upTo, headMax))
+	if have >= want {
+		return nil
+	}
+	h.raw = append(h.raw, make([]byte, want-have)...)
+	n, err := f.ReadAt(h.raw[have:], int64(have))
+	h.raw, h.sum = h.raw[:have+n], ""
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("read beginning: %w", err)
+	}
+	return nil
+}
+
+// matches reports whether the file still begins as it did.
+func (h *head) matches(f io.ReaderAt) (bool, error) {
+	if len(h.raw) == 0 {
+		return true, nil
+	}
+	if h.scratch == nil {
+		h.scratch = make([]byte, headMax)
+	}
+	now := h.scratch[:len(h.raw)]
+	n, err := f.ReadAt(now, 0)
+	if err != nil && err != io.EOF {
+		return false, fmt.Errorf("read beginning: %w", err)
+	}
+	return bytes.Equal(now[:n], h.raw), nil
+}
+
+// hash returns the fingerprint for a Position, and over how many bytes.
+func (h *head) hash() (sum string, length int64) {
+	if h.sum == "" {
+		h.sum = hashHead(h.raw)
+	}
+	return h.sum, int64(len(h.raw))
+}
+
+func (h *head) reset() { h.raw, h.sum = h.raw[:0], "" }
+
+// hashHead is SHA-256 cut to 128 bits, in hex: two files that differ are told
+// apart even if a client could choose what is logged.
+func hashHead(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// headAgrees reports whether the file f of the given size can be the one the
+// position was taken from.
+func headAgrees(f io.ReaderAt, size int64, p Position) (bool, error) {
+	if p.Offset < 0 || p.HeadLen < 0 || size < p.Offset || size < p.HeadLen {
+		return false, nil
+	}
+	if p.HeadLen == 0 {
+		return true, nil
+	}
+	if p.HeadLen > headMax {
+		return false, nil // not written by us
+	}
+	b := make([]byte, p.HeadLen)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return false, fmt.Errorf("read beginning: %w", err)
+	}
+	return hashHead(b[:n]) == p.Head, nil
+}

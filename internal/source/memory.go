@@ -1,0 +1,88 @@
+package source
+
+import "os"
+
+// maxRemembered is how many finished files are remembered. Only a glob that
+// also covers rotated names needs them, and only while those exist.
+const maxRemembered = 4096
+
+// start is where to begin in a file if it is met (again).
+type start struct {
+	Position
+	finished bool // it was read to Offset and let go in this run
+	put      int  // which call of put it comes from; 0 for stored ones
+}
+
+// memory knows where to begin in files that are not open: those with a stored
+// position, and those let go in this run.
+type memory struct {
+	byID   map[identity][]start
+	byPath map[string][]Position // stored positions only
+	added  []added               // in this run, oldest first
+	puts   int
+}
+
+// added is one call of put: an identity may be dropped and put again.
+type added struct {
+	id  identity
+	put int
+}
+
+func newMemory(log string, stored []Position) *memory {
+	m := &memory{byID: make(map[identity][]start), byPath: make(map[string][]Position)}
+	for _, p := range stored {
+		if p.Log != log {
+			continue
+		}
+		m.byID[p.identity()] = append(m.byID[p.identity()], start{Position: p})
+		m.byPath[p.Path] = append(m.byPath[p.Path], p)
+	}
+	return m
+}
+
+// put remembers one file, and forgets the oldest beyond the cap.
+func (m *memory) put(id identity, s start) {
+	m.puts++
+	s.put = m.puts
+	m.byID[id] = []start{s}
+	m.added = append(m.added, added{id, s.put})
+	if len(m.added) <= maxRemembered {
+		return
+	}
+	oldest := m.added[0]
+	m.added = m.added[1:]
+	if now := m.byID[oldest.id]; len(now) == 1 && now[0].put == oldest.put {
+		delete(m.byID, oldest.id)
+	}
+}
+
+func (m *memory) drop(id identity) { delete(m.byID, id) }
+
+// match finds where to begin in an open file. Of several positions that agree
+// with its content the furthest is taken. seen says that the identity was known
+// at all, under the followed name path or as a file of this run.
+func (m *memory) match(f *os.File, id identity, size int64, path string) (s start, ok, seen bool, err error) {
+	for _, c := range m.byID[id] {
+		if c.Path == path && !c.finished {
+			seen = true
+		}
+		agrees, e := headAgrees(f, size, c.Position)
+		if e != nil {
+			return start{}, false, seen, e
+		}
+		if agrees && (!ok || c.Offset > s.Offset) {
+			s, ok = c, true
+		}
+	}
+	return s, ok, seen, nil
+}
+
+// read reports whether a file of this size has been read to its end and let go.
+func (m *memory) read(id identity, size int64) bool {
+	for _, s := range m.byID[id] {
+		if s.finished && s.Offset == size {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// name is a path that is followed, whatever file it leads to.
+type name struct {
+	path string
+	glob bool // found by a glob and not named outright
+
+	// settled is set once it is known whether there was a file at the start:
+	// what appears later is read from its first byte.
+	settled bool
+
+	trouble string // what was last said to be wrong with it
+	state   State
+}
+
+// names expands patterns into the paths to follow.
+type names struct {
+	byPath map[string]*name
+	globs  []string
+	begun  bool // the globs have been looked at once
+}
+
+func newNames(patterns []string) *names {
+	n := &names{byPath: make(map[string]*name)}
+	for _, p := range patterns {
+		p = filepath.Clean(p)
+		if isGlob(p) {
+			n.globs = append(n.globs, p)
+			continue
+		}
+		n.byPath[p] = &name{path: p, state: Waiting}
+	}
+	return n
+}
+
+func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[`) }
+
+// expand looks at the globs again. It returns those that match nothing, and an
+// error for those that can't be understood.
+func (n *names) expand() (empty []string, err error) {
+	for _, pattern := range n.globs {
+		paths, e := filepath.Glob(pattern)
+		if e != nil {
+			err = errors.Join(err, fmt.Errorf("pattern %q: %w", pattern, e))
+			continue
+		}
+		found := 0
+		for _, p := range paths {
+			if compressed(p) {
+				continue
+			}
+			found++
+			if n.byPath[p] == nil {
+				n.byPath[p] = &name{path: p, glob: true, settled: n.begun, state: Waiting}
+			}
+		}
+		if found == 0 {
+			empty = append(empty, pattern)
+		}
+	}
+	n.begun = true
+	return empty, err
+}
+
+// covers reports whether a path is, or could be, one of the names.
+func (n *names) covers(path string) bool {
+	if n.byPath[path] != nil {
+		return true
+	}
+	for _, pattern := range n.globs {
+		if ok, _ := filepath.Match(pattern, path); ok && !compressed(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops a name that a glob had found and that leads nowhere any more.
+func (n *names) forget(path string) {
+	if e := n.byPath[path]; e != nil && e.glob {
+		delete(n.byPath, path)
+	}
+}
+
+func compressed(path string) bool {
+	switch filepath.Ext(path) {
+	case ".gz", ".bz2", ".xz", ".zst":
+		return true
+	}
+	return false
+}
+
+// missing reports whether the error only says that there is no such file yet.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// openHint guesses what to do about a log that can't be opened.
+func openHint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return " (may this user read it? on Debian the group adm can read logs)"
+	case errors.Is(err, unix.EMFILE):
+		return " (raise the limit of open files: LimitNOFILE= in the unit)"
+	}
+	return ""
+}

@@ -1,0 +1,95 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+var errTooMany = errors.New("too many files are open for this log (does the pattern cover more than logs?)")
+
+// open opens path as the file of a followed name and starts its tail.
+func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path string, starting bool) error {
+	if len(r.tails) >= maxFiles {
+		r.counts.refused.Add(1)
+		return errTooMany
+	}
+	// O_NONBLOCK: a named pipe put there since the look must not block us.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	t, err := r.newTail(f, followed, path, starting)
+	if err != nil || t == nil {
+		return errors.Join(err, f.Close())
+	}
+	r.tails[t.file.identity()] = t
+	r.wg.Go(func() {
+		if !t.run(ctx, out) {
+			return
+		}
+		select {
+		case r.ended <- t:
+		case <-ctx.Done():
+		}
+	})
+	return nil
+}
+
+// newTail decides where to begin in an open file. It returns nil if the file
+// turns out to be open already.
+func (r *follower) newTail(f *os.File, followed, path string, starting bool) (*tail, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	id, err := identify(fi)
+	if err != nil || r.tails[id] != nil {
+		return nil, err
+	}
+	from, align, err := r.begin(f, id, fi.Size(), followed, starting)
+	if err != nil {
+		return nil, err
+	}
+	file := &File{Log: r.o.Log, Path: path, Dev: id.dev, Ino: id.ino}
+	rd, err := newReader(f, file, followed, from, align, r.o.MaxLine, r.pool)
+	if err != nil {
+		return nil, err
+	}
+	r.memory.drop(id)
+	log := r.log.With(slog.String("path", path))
+	log.Info("reading log", slog.Int64("from", from), slog.Int64("size", fi.Size()))
+	t := &tail{
+		name: followed, file: file, f: f, r: rd, log: log, counts: r.counts,
+		poll: r.o.Poll, grace: r.o.Grace, notify: r.notify,
+		moved: func() { nudge(r.moved) }, wake: make(chan struct{}, 1),
+	}
+	t.offset.Store(from)
+	return t, nil
+}
+
+// begin decides where to begin in an open file that is met for the first time,
+// or again. align says that the offset may be inside of a line.
+func (r *follower) begin(f *os.File, id identity, size int64, followed string, starting bool) (from int64, align bool, err error) {
+	s, ok, seen, err := r.memory.match(f, id, size, followed)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case ok:
+		// Only the position of a first batch can be inside of a line, of
+		// one that began before us; or that of a file let go unterminated.
+		return s.Offset, !s.finished, nil
+	case seen:
+		r.counts.gaps.Add(1)
+		r.log.Warn("log was replaced or truncated since it was last read, reading it from its beginning; lines may have been lost",
+			slog.String("path", followed), slog.Int64("size", size))
+		return 0, false, nil
+	case !starting || r.o.FromStart || len(r.memory.byPath[followed]) > 0:
+		// Born after the start, or after the last stop.
+		return 0, false, nil
+	}
+	return size, true, nil
+}

@@ -1,0 +1,295 @@
+package source
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	blockMin = 16 << 10
+	blockLow = 64 << 10 // where reading starts
+	blockMax = 1 << 20  // where it ends up under load
+
+	// rescan is how long a partial line may be for the part that is known
+	// already to be simply read again when more of it arrives.
+	rescan = 4 << 10
+)
+
+// reader cuts one open file into batches of whole lines.
+//
+// It holds no bytes between two calls: the beginning of a line whose end has
+// not been written yet stays in the file, and only its length is known
+// (scanned). So an idle file costs nothing, and a line without end costs no
+// more than one block and, once it ends, its first maxLine bytes.
+type reader struct {
+	f       *os.File
+	file    *File
+	name    string // for positions: the name that is followed
+	pool    *pool
+	maxLine int
+
+	offset  int64 // where the next line begins
+	scanned int64 // how many bytes after offset hold no line feed
+	skip    bool  // offset is inside of a line that is not ours to send
+	block   int   // how much to read at once
+	need    int   // length of a partial line that has just been completed
+
+	size    int64 // of the file when it was last looked at
+	changed unix.Timespec
+	links   uint64
+	head    head
+}
+
+// intact, truncated and replaced are what refresh finds.
+type condition string
+
+const (
+	intact    condition = ""
+	truncated condition = "truncated"
+	replaced  condition = "replaced"
+)
+
+// newReader reads f from offset on. align says that offset may be inside of a
+// line, of which the rest is then left out.
+func newReader(f *os.File, file *File, name string, offset int64, align bool, maxLine int, p *pool) (*reader, error) {
+	r := &reader{
+		f: f, file: file, name: name, pool: p, maxLine: maxLine,
+		offset: offset, block: blockLow,
+	}
+	if align && offset > 0 {
+		var last [1]byte
+		if _, err := f.ReadAt(last[:], offset-1); err != nil && err != io.EOF {
+			return nil, fmt.Errorf("read end of last line: %w", err)
+		}
+		r.skip = last[0] != '\n'
+	}
+	if err := r.head.extend(f, offset); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// refresh looks at the file's size and beginning. Anything but intact means
+// that offset has lost its meaning and restart is due. grown says that the file
+// is not what it was at the last look.
+//
+// The beginning is compared before a block is read and not after: afterwards a
+// difference could not tell whether the block is of the old file or the new.
+func (r *reader) refresh() (c condition, grown bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(r.f.Fd()), &st); err != nil {
+		return intact, false, fmt.Errorf("stat: %w", err)
+	}
+	r.links = uint64(st.Nlink)
+	if st.Size == r.size && st.Mtim == r.changed {
+		return intact, false, nil
+	}
+	r.size, r.changed = st.Size, st.Mtim
+	if r.size < r.offset {
+		return truncated, true, nil
+	}
+	if r.size < r.offset+r.scanned {
+		r.scanned = 0 // a partial line was taken back
+	}
+	same, err := r.head.matches(r.f)
+	if err != nil {
+		r.changed = unix.Timespec{} // look again
+		return intact, true, err
+	}
+	if !same {
+		return replaced, true, nil
+	}
+	return intact, true, nil
+}
+
+// restart begins again at the first byte.
+func (r *reader) restart() {
+	r.offset, r.scanned, r.need, r.skip = 0, 0, 0, false
+	r.head.reset()
+}
+
+// behind is how many bytes are left up to the size last seen.
+func (r *reader) behind() int64 { return max(r.size-r.offset, 0) }
+
+// read reads one block, which may or may not complete a batch. more says
+// whether there is anything left that has not been looked at.
+func (r *reader) read() (b *Batch, more bool, err error) {
+	if r.size <= r.offset+r.scanned {
+		return nil, false, nil
+	}
+	start := r.offset
+	if r.scanned >= rescan {
+		start += r.scanned
+	}
+	want := int(min(r.size-start, int64(max(r.block, r.need))))
+	buf := r.pool.get(want)
+	n, err := r.f.ReadAt(buf, start)
+	if err == io.EOF {
+		err = nil // truncated since refresh, which will see it next time
+	}
+	if err != nil || start+int64(n) <= r.offset+r.scanned {
+		r.pool.put(buf)
+		return nil, false, wrap("read", err)
+	}
+	if n >= r.block {
+		r.block = min(r.block*2, blockMax)
+	} else {
+		r.block = blockLow
+	}
+	b, err = r.take(buf, n, start)
+	return b, r.size > r.offset+r.scanned, err
+}
+
+// take makes a batch of the first n bytes of buf, which begin at start in the
+// file. It takes over buf.
+func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
+	chunk := buf[:n]
+	switch {
+	case r.skip:
+		r.skipLine(chunk)
+	case start > r.offset:
+		i := bytes.IndexByte(chunk, '\n')
+		if i < 0 {
+			r.scanned += int64(n)
+			break
+		}
+		length := r.scanned + int64(i)
+		if length > int64(r.maxLine) {
+			r.pool.put(buf)
+			return r.cutLine(length)
+		}
+		r.need, r.scanned = int(length)+1, 0
+	default:
+		end, long := wholeLines(chunk, r.maxLine)
+		if end > 0 {
+			return r.emit(buf, end, r.offset+int64(end), false)
+		}
+		if long > 0 {
+			r.slowDown()
+			return r.emit(buf, r.maxLine, r.offset+int64(long)+1, true)
+		}
+		r.scanned = int64(n)
+	}
+	r.pool.put(buf)
+	return nil, nil
+}
+
+// skipLine drops the rest of a line that began before we did.
+func (r *reader) skipLine(chunk []byte) {
+	i := bytes.IndexByte(chunk, '\n')
+	if i < 0 {
+		r.offset += int64(len(chunk))
+		return
+	}
+	r.offset += int64(i) + 1
+	r.skip = false
+}
+
+// cutLine sends the beginning of the line of this length at offset.
+func (r *reader) cutLine(length int64) (*Batch, error) {
+	buf := r.pool.get(r.maxLine)
+	n, err := r.f.ReadAt(buf, r.offset)
+	if n < len(buf) {
+		r.pool.put(buf)
+		if err == io.EOF {
+			err = nil // truncated meanwhile
+		}
+		r.scanned = 0
+		return nil, wrap("read long line", err)
+	}
+	r.slowDown()
+	return r.emit(buf, r.maxLine, r.offset+length+1, true)
+}
+
+// slowDown keeps blocks near the length of a line while lines are cut: what
+// stands behind a cut line in its block is read once more.
+func (r *reader) slowDown() {
+	r.block = min(max(2*r.maxLine, blockMin), blockLow)
+}
+
+// emit makes a batch of the first n bytes of buf and goes on at next.
+func (r *reader) emit(buf []byte, n int, next int64, cut bool) (*Batch, error) {
+	from := r.offset
+	r.offset, r.scanned, r.need = next, 0, 0
+	err := r.head.extend(r.f, next)
+	return &Batch{
+		File: r.file, Data: buf[:n], Offset: from, Next: next, Cut: cut,
+		Position: r.position(), Behind: r.behind(), pool: r.pool, buf: buf,
+	}, err
+}
+
+func (r *reader) position() Position {
+	sum, length := r.head.hash()
+	return Position{
+		Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino,
+		Offset: r.offset, Head: sum, HeadLen: length,
+	}
+}
+
+// last makes the Final batch of a file that has been read to its end: the line
+// that lacks its line feed, if there is one. It always returns a batch, without
+// data if the file can't be read.
+func (r *reader) last() (*Batch, error) {
+	rest := r.behind()
+	if rest == 0 || r.skip {
+		r.offset += rest
+		return r.final(), nil
+	}
+	buf := r.pool.get(int(min(rest, int64(r.maxLine))))
+	n, err := r.f.ReadAt(buf, r.offset)
+	if n == 0 || (err != nil && err != io.EOF) {
+		r.pool.put(buf)
+		return r.final(), wrap("read last line", err)
+	}
+	b, err := r.emit(buf, n, r.offset+rest, rest > int64(r.maxLine))
+	b.Final = true
+	return b, err
+}
+
+// announce makes the batch without data that says where reading goes on.
+func (r *reader) announce() *Batch {
+	return &Batch{
+		File: r.file, Offset: r.offset, Next: r.offset,
+		Position: r.position(), Behind: r.behind(),
+	}
+}
+
+func (r *reader) final() *Batch {
+	b := r.announce()
+	b.Final = true
+	return b
+}
+
+// wholeLines returns how many bytes at the beginning of p are whole lines of at
+// most limit bytes each, line feed not counted. If there are none because the
+// first line is longer, long is that line's length.
+func wholeLines(p []byte, limit int) (end, long int) {
+	last := bytes.LastIndexByte(p, '\n')
+	if last < 0 {
+		return 0, 0
+	}
+	p = p[:last+1]
+	for len(p)-end-1 > limit {
+		i := bytes.LastIndexByte(p[end:end+limit+1], '\n')
+		if i >= 0 {
+			end += i + 1
+			continue
+		}
+		if end > 0 {
+			return end, 0
+		}
+		return 0, bytes.IndexByte(p, '\n')
+	}
+	return len(p), 0
+}
+
+func wrap(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", step, err)
+}

@@ -1,0 +1,72 @@
+// Package source is where lines come from: log files, followed by identity
+// through rotation, truncation and restarts.
+package source
+
+import "context"
+
+// File is one file being read, by identity and not by name.
+type File struct {
+	Log  string // name of the log it belongs to
+	Path string // the name it had when it was opened; may be a rotated one
+	Dev  uint64
+	Ino  uint64
+}
+
+// Batch is a run of lines of one file. Whoever receives it owns it until it
+// calls Done, which must happen once and ends the life of Data; File and
+// Position may be kept. Batches of one file arrive in the order of the file.
+//
+// The first batch of a file has no Data: it says where reading begins, so that
+// the file is known, and found again under any name, before it has a line.
+// Another one follows when the file was truncated or replaced in place and is
+// read from its beginning. Their positions must be stored like all others.
+type Batch struct {
+	File *File
+	Data []byte // whole lines, each with its line feed; the last may lack it (end of a finished file)
+
+	// Offset is where Data begins in the file, Next where reading goes on.
+	// Next - Offset may be more than len(Data) if Cut.
+	Offset int64
+	Next   int64
+
+	// Cut says that Data is the beginning, without line feed, of one single
+	// line that was longer than the limit.
+	Cut bool
+
+	// Position identifies the file up to Next, for a later resumption.
+	Position Position
+
+	// Final says that the file is finished: it was renamed or removed and has
+	// been read to its end, or it had a stored position and is nowhere to be
+	// found. Nothing follows, and once this batch is counted
+	// the positions stored for the file should be forgotten. Data may be empty.
+	Final bool
+
+	// Behind is how many bytes the file still held beyond Next when this was
+	// read.
+	Behind int64
+
+	pool *pool // where Data's memory returns to; nil for batches made elsewhere
+	buf  []byte
+}
+
+// Position is enough to go on reading where Offset says, or to notice that it
+// cannot be done.
+type Position struct {
+	Log     string
+	Path    string // the name that is followed, also when the file has been renamed since
+	Dev     uint64
+	Ino     uint64
+	Offset  int64
+	Head    string // hash of the first HeadLen bytes of the file, hex
+	HeadLen int64
+}
+
+// Source is a place where lines come from.
+type Source interface {
+	// Run sends batches until ctx is done, which is success (nil). It blocks
+	// while out is not taken from; it never drops anything. It does not close
+	// out. A file that cannot be read is reported to the logger and tried
+	// again, and never ends Run.
+	Run(ctx context.Context, out chan<- *Batch) error
+}

@@ -1,0 +1,299 @@
+package source
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// State is what is being done about one name or file.
+type State string
+
+const (
+	Following State = "following" // open, and has its name
+	Renamed   State = "renamed"   // open and still read; its name is gone or another file's
+	Waiting   State = "waiting"   // nothing there yet
+	Failing   State = "failing"   // there, but it can't be opened or read
+)
+
+// hold is how a tail and the follower agree on when to let a file go. Only the
+// follower moves between held, nameless and succeeded; only the tail moves from
+// succeeded to released, so a file that gets its name back at that moment is
+// either kept or clearly finished.
+type hold = int32
+
+const (
+	held      hold = iota // it has its name
+	nameless              // its name is nobody's: its writer has nowhere else to write
+	succeeded             // its name is another file's
+	released
+)
+
+const (
+	pollFast = 10 * time.Millisecond
+
+	// unlinkedGrace is after how long a quiet, deleted file without a
+	// successor is let go: no name leads to it any more, and holding it
+	// keeps its disk space.
+	unlinkedGrace = 10 * time.Minute
+
+	// deafAfter is how often in a row polling must find what inotify should
+	// have told before a watch is given up.
+	deafAfter = 3
+
+	sayEvery = time.Minute // for messages that a writer can provoke at will
+)
+
+// tail follows one open file until it is finished.
+type tail struct {
+	name   string // whose file it is; another name may lead to it by now
+	file   *File
+	f      *os.File
+	r      *reader
+	log    *slog.Logger
+	counts *counts
+	poll   time.Duration
+	grace  time.Duration
+	moved  func() // tells the follower to look at names now
+	notify bool   // use inotify
+
+	hold     atomic.Int32
+	read     atomic.Int64
+	offset   atomic.Int64
+	watching atomic.Bool
+	failing  atomic.Bool
+	known    atomic.Bool // its first batch has been taken
+
+	wake    chan struct{}
+	watch   *fdWatch
+	missed  int       // ticks in a row that found what no wake-up announced
+	grown   time.Time // when the file last changed, or lost its name
+	lastGap time.Time // when a gap was last said
+}
+
+// run reads until the file is finished (true) or ctx is done (false). It closes
+// the file.
+func (t *tail) run(ctx context.Context, out chan<- *Batch) bool {
+	defer t.close()
+	t.startWatch()
+	t.grown = time.Now()
+	if !t.send(ctx, out, t.r.announce()) {
+		return false
+	}
+	t.known.Store(true)
+	timer := time.NewTimer(t.poll)
+	defer timer.Stop()
+	phase := t.hold.Load()
+	for woken := true; ; {
+		if !t.drain(ctx, out, woken) {
+			return false
+		}
+		if now := t.hold.Load(); now != phase {
+			phase, t.grown = now, time.Now()
+		}
+		if t.letGo() {
+			return t.finish(ctx, out)
+		}
+		timer.Reset(t.pause())
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.wake:
+			woken, t.missed = true, 0
+		case <-timer.C:
+			woken = false
+		}
+	}
+}
+
+// drain sends all there is. It returns false if ctx is done.
+func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
+	for first := true; ; first = false {
+		state, grown, err := t.r.refresh()
+		if grown {
+			t.grown = time.Now()
+			if first && !woken {
+				t.doubtWatch()
+			}
+		}
+		if state != intact {
+			t.gap(state)
+			t.r.restart()
+			if !t.send(ctx, out, t.r.announce()) {
+				return false
+			}
+		}
+		var b *Batch
+		more := false
+		if err == nil {
+			b, more, err = t.r.read()
+		}
+		t.report(err)
+		if b != nil && !t.send(ctx, out, b) {
+			return false
+		}
+		if !more || ctx.Err() != nil {
+			return ctx.Err() == nil
+		}
+	}
+}
+
+func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
+	n, next := int64(len(b.Data)), b.Next // b is not ours once it is sent
+	if b.Cut {
+		t.counts.cut.Add(1)
+	}
+	select {
+	case out <- b:
+		t.read.Add(n)
+		t.counts.bytes.Add(n)
+		t.offset.Store(next)
+		return true
+	case <-ctx.Done():
+		b.Done()
+		return false
+	}
+}
+
+// letGo decides whether the file is finished.
+func (t *tail) letGo() bool {
+	quiet := time.Since(t.grown)
+	switch t.hold.Load() {
+	case succeeded:
+		return quiet >= t.grace && t.hold.CompareAndSwap(succeeded, released)
+	case nameless:
+		return t.r.links == 0 && quiet >= max(unlinkedGrace, t.grace) &&
+			t.hold.CompareAndSwap(nameless, released)
+	}
+	return false
+}
+
+// finish sends what came in since the last look, and the final batch.
+func (t *tail) finish(ctx context.Context, out chan<- *Batch) bool {
+	if !t.drain(ctx, out, true) {
+		return false
+	}
+	b, err := t.r.last()
+	t.report(err)
+	if !t.send(ctx, out, b) {
+		return false
+	}
+	t.log.Info("finished with rotated file", slog.Int64("size", b.Next))
+	return true
+}
+
+// pause is how long to wait for a wake-up. Without inotify, and for a file that
+// has lost its name, the longer nothing came the longer it is.
+func (t *tail) pause() time.Duration {
+	h := t.hold.Load()
+	if t.watch != nil && h == held {
+		return t.poll
+	}
+	quiet := time.Since(t.grown)
+	d := backoff(quiet, t.poll)
+	if h == succeeded {
+		d = min(d, max(t.grace-quiet, time.Millisecond))
+	}
+	return d
+}
+
+// backoff grows with the time since something happened, up to limit. The
+// divisor keeps the delay of a message small compared with the silence before.
+func backoff(since, limit time.Duration) time.Duration {
+	return min(max(since/8, pollFast), limit)
+}
+
+// gap counts and says that what was in the file before is gone.
+func (t *tail) gap(c condition) {
+	t.counts.gaps.Add(1)
+	if c == truncated {
+		t.counts.truncated.Add(1)
+	} else {
+		t.counts.replaced.Add(1)
+	}
+	if time.Since(t.lastGap) < sayEvery {
+		return
+	}
+	t.lastGap = time.Now()
+	t.log.Warn("log was "+string(c)+" in place, reading it from its beginning; lines written just before may be lost (logrotate's copytruncate? create is safe)",
+		slog.Int64("offset", t.r.offset), slog.Int64("size", t.r.size))
+}
+
+// report says once that reading fails, and once that it works again.
+func (t *tail) report(err error) {
+	failing := err != nil
+	if failing {
+		t.counts.errors.Add(1)
+	}
+	if t.failing.Swap(failing) == failing {
+		return
+	}
+	if failing {
+		t.log.Error("cannot read log, trying again", slog.Any("err", err))
+	} else {
+		t.log.Info("log can be read again")
+	}
+}
+
+func (t *tail) startWatch() {
+	if !t.notify {
+		return
+	}
+	w, err := watchFD(t.f.Fd(), t.wake, t.moved)
+	if err != nil {
+		t.log.Info("no wake-ups for this log, polling it", slog.Any("err", err))
+		return
+	}
+	t.watch = w
+	t.watching.Store(true)
+}
+
+func (t *tail) stopWatch() {
+	if t.watch == nil {
+		return
+	}
+	t.watching.Store(false)
+	t.watch.close()
+	t.watch = nil
+}
+
+// doubtWatch gives a watch up that repeatedly told nothing.
+func (t *tail) doubtWatch() {
+	if t.watch == nil {
+		return
+	}
+	if t.missed++; t.missed < deafAfter {
+		return
+	}
+	t.log.Info("inotify does not report changes of this log, polling it (is it on a network file system, or followed twice?)")
+	t.stopWatch()
+}
+
+// close ends the watch before the descriptor: its number may be used again at
+// once.
+func (t *tail) close() {
+	t.stopWatch()
+	if err := t.f.Close(); err != nil {
+		t.log.Warn("close log", slog.Any("err", err))
+	}
+}
+
+// stats may be called from any goroutine.
+func (t *tail) stats() FileStats {
+	s := FileStats{
+		Path: t.name, Opened: t.file.Path, Read: t.read.Load(), Offset: t.offset.Load(),
+		State: Following, Watching: t.watching.Load(),
+	}
+	switch {
+	case t.failing.Load():
+		s.State = Failing
+	case t.hold.Load() != held:
+		s.State = Renamed
+	}
+	if fi, err := t.f.Stat(); err == nil {
+		s.Behind = max(fi.Size()-s.Offset, 0)
+	}
+	return s
+}
