@@ -1,0 +1,49 @@
+// Package actions holds the places where bans are enforced, and the
+// reconciler that makes what an action holds equal to what should be in
+// force.
+package actions
+
+import (
+	"context"
+	"net/netip"
+	"time"
+)
+
+// Entry is one ban as an action holds it.
+type Entry struct {
+	Target  netip.Prefix  // masked, never IPv4-mapped
+	Left    time.Duration // until the action lets it go by itself; 0 in a listing: never
+	Packets uint64        // turned away so far, where the action can tell (listing only)
+}
+
+// Action is a place where bans are enforced. Methods are called by one
+// goroutine at a time. Every error is retried by the reconciler; one for
+// which trying again cannot help until somebody changes something wraps
+// ErrPermanent.
+type Action interface {
+	// Prepare makes sure that what the action needs (a table, rules, a list)
+	// exists and is as it should be, repairing what is not, without touching
+	// the bans it holds if that can be avoided. It is called before the
+	// first use, after an error, and at every full reconciliation.
+	Prepare(ctx context.Context) error
+
+	// Apply removes and adds. Each is idempotent: adding what is there sets
+	// its remaining time, removing what is not there is success, and an
+	// addition without time left is none. nil means that all of it is in
+	// force; a *RejectedError that all of it is but the additions it names;
+	// after any other error any part of it may be. No target is named twice.
+	Apply(ctx context.Context, add []Entry, remove []netip.Prefix) error
+
+	// List returns what the action holds now, with the time left.
+	List(ctx context.Context) ([]Entry, error)
+
+	// Close lets go of sockets and the like. Bans stay. Prepare makes the
+	// action usable again.
+	Close() error
+}
+
+// Protected reports whether a target must never be banned, and why. Actions
+// ask it for every addition, although the decision has passed it before. An
+// action takes a protected target that it holds off its list when it is asked
+// to add it.
+type Protected func(target netip.Prefix) (reason string, yes bool)

@@ -1,0 +1,70 @@
+package actions
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// ErrPermanent is wrapped by errors for which trying again cannot help until
+// somebody changes something.
+var ErrPermanent = errors.New("trying again will not help")
+
+// ErrUnsupported is wrapped by the rejection of a target that an action has
+// no means to enforce.
+var ErrUnsupported = errors.New("this action cannot enforce such a target")
+
+// ErrProtected is wrapped by the rejection of a target that must never be
+// banned.
+var ErrProtected = errors.New("protected, never banned")
+
+// Permanent marks an error so that it wraps ErrPermanent. The text stays.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
+
+type permanent struct{ error }
+
+func (e permanent) Unwrap() []error { return []error{e.error, ErrPermanent} }
+
+// Rejection is one addition that an action refused.
+type Rejection struct {
+	Target netip.Prefix
+	Err    error // wraps ErrUnsupported or ErrProtected
+}
+
+// RejectedError says that single additions were refused and that everything
+// else of the batch is in force. It wraps ErrPermanent and the causes.
+type RejectedError struct {
+	Rejected []Rejection // at least one
+}
+
+// maxNamed is how many rejected targets an error's text names.
+const maxNamed = 3
+
+func (e *RejectedError) Error() string {
+	var b strings.Builder
+	for i, r := range e.Rejected {
+		if i == maxNamed {
+			fmt.Fprintf(&b, "; and %d more", len(e.Rejected)-maxNamed)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "ban %s: %v", r.Target, r.Err)
+	}
+	return b.String()
+}
+
+func (e *RejectedError) Unwrap() []error {
+	errs := []error{ErrPermanent}
+	for _, r := range e.Rejected {
+		errs = append(errs, r.Err)
+	}
+	return errs
+}

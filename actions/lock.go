@@ -1,0 +1,97 @@
+//go:build linux
+
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrTableBusy is wrapped by the error of LockTable if another daemon holds
+// the table.
+var ErrTableBusy = errors.New("another tailban daemon is running")
+
+// TableLock keeps other daemons of ours from a table, until Close or the end
+// of the process, however it ends.
+type TableLock struct {
+	listener net.Listener // nil: not held, see Warning
+	warning  string
+}
+
+const (
+	lockTries = 20 // a holder may be between bind and listen
+	lockPause = 50 * time.Millisecond
+)
+
+// LockTable locks a table of family inet in the network namespace of the
+// calling thread. The lock is an abstract Unix socket: their names belong to
+// a network namespace exactly as tables do, and leave no file behind.
+//
+// Anybody may take such a name. Only a holder that is root or our own user
+// counts; if another user sits on it, LockTable goes on without and the
+// lock's Warning says so. Neither can such a user keep us from starting.
+func LockTable(table string) (*TableLock, error) {
+	name := "@tailban/inet/" + table
+	for try := 1; ; try++ {
+		l, err := net.Listen("unix", name)
+		if err == nil {
+			return &TableLock{listener: l}, nil
+		}
+		if !errors.Is(err, unix.EADDRINUSE) {
+			return nil, fmt.Errorf("lock table inet %s: %w", table, err)
+		}
+		cred, err := holder(name)
+		switch {
+		case err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid()):
+			return nil, fmt.Errorf("lock table inet %s: %w as process %d (stop it, or configure another table)",
+				table, ErrTableBusy, cred.Pid)
+		case err == nil:
+			return &TableLock{warning: fmt.Sprintf("process %d of user %d sits on the socket %s, which is ours to lock table inet %s: going on without the lock",
+				cred.Pid, cred.Uid, name, table)}, nil
+		case try == lockTries:
+			return &TableLock{warning: fmt.Sprintf("somebody sits on the socket %s, which is ours to lock table inet %s, and does not answer (%v): going on without the lock",
+				name, table, err)}, nil
+		}
+		pause(context.Background(), lockPause)
+	}
+}
+
+// holder asks who listens at an abstract socket. The kernel answers, not the
+// holder.
+func holder(name string) (*unix.Ucred, error) {
+	c, err := net.Dial("unix", name)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err := errors.Join(err, credErr); err != nil {
+		return nil, fmt.Errorf("read the peer's credentials: %w", err)
+	}
+	return cred, nil
+}
+
+// Warning says why the lock is not held, or nothing if it is.
+func (l *TableLock) Warning() string { return l.warning }
+
+// Close unlocks the table.
+func (l *TableLock) Close() error {
+	if l.listener == nil {
+		return nil
+	}
+	return l.listener.Close()
+}

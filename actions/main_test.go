@@ -1,0 +1,21 @@
+//go:build linux
+
+package actions_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// childEnv selects what the test binary does instead of testing, when it has
+// started itself as a process with other rights.
+const childEnv = "TAILBAN_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(childEnv); name != "" {
+		os.Exit(runChild(name))
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,199 @@
+//go:build linux
+
+package actions
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/google/nftables"
+)
+
+// Defaults of NftablesOptions.
+const (
+	DefaultTable = "tailban"
+	DefaultSize  = 131072
+)
+
+// DefaultPorts returns the ports that a ban covers unless told otherwise:
+// those of a web server, tcp and udp (for HTTP/3).
+func DefaultPorts() []uint16 { return []uint16{80, 443} }
+
+// NftablesOptions say which table to keep and how. The zero value is usable.
+type NftablesOptions struct {
+	Table    string   // of family inet; "": DefaultTable
+	Ports    []uint16 // destination ports that a ban covers, tcp and udp; none: DefaultPorts
+	AllPorts bool     // a ban covers every packet, whatever its protocol; Ports is ignored
+
+	// Allow is let pass before any ban is looked at. It only leaves our own
+	// chain: other chains still decide.
+	Allow []netip.Prefix
+
+	Protected Protected    // nil: nothing is
+	Size      int          // of each set of bans, at most; 0: DefaultSize
+	NetNS     int          // descriptor of the network namespace to work in; 0: our own
+	Log       *slog.Logger // nil: none
+}
+
+// NftablesStats are counts since NewNftables.
+type NftablesStats struct {
+	Protected   uint64 // additions refused as protected
+	Unsupported uint64 // additions refused for their prefix length
+	Repairs     uint64 // times that a later Prepare found the ruleset changed, damaged or gone
+}
+
+// Nftables has the kernel drop packets of banned clients, by a table of its
+// own in nf_tables, spoken to over netlink.
+//
+// Bans are elements with a timeout: the kernel ends each at its time, with or
+// without us. Targets are an IPv4 /32, an IPv6 /64 or an IPv6 /128; see
+// [RejectedError] for others.
+type Nftables struct {
+	opt   NftablesOptions
+	log   *slog.Logger
+	renew bool // the kernel changes the timeout of an element that is added again
+
+	mu    sync.Mutex // SetAllow and Stats may come from elsewhere
+	allow []netip.Prefix
+	stats NftablesStats
+	conn  *nftables.Conn // nil: not connected
+	low   lowFiles
+	made  bool // the table has been as it should be
+}
+
+var _ Action = (*Nftables)(nil)
+
+// NewNftables returns the action. It does not speak to the kernel yet; it
+// only holds a few low file descriptors open for that, until Close.
+func NewNftables(opt NftablesOptions) *Nftables {
+	if opt.Table == "" {
+		opt.Table = DefaultTable
+	}
+	if len(opt.Ports) == 0 {
+		opt.Ports = DefaultPorts()
+	}
+	if opt.Size <= 0 {
+		opt.Size = DefaultSize
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	opt.Ports = slices.Compact(slices.Sorted(slices.Values(opt.Ports)))
+	n := &Nftables{
+		opt:   opt,
+		log:   opt.Log.With(slog.String("table", "inet "+opt.Table)),
+		renew: kernelRenews(),
+		allow: slices.Clone(opt.Allow),
+	}
+	n.low.fill()
+	return n
+}
+
+// Prepare implements [Action].
+func (n *Nftables) Prepare(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return n.checked(n.prepare())
+}
+
+func (n *Nftables) prepare() error {
+	if err := n.connect(); err != nil {
+		return err
+	}
+	want, err := newRuleset(n.opt, n.allow)
+	if err != nil {
+		return err
+	}
+	have, err := inspect(n.conn, want)
+	if err != nil {
+		return n.explainPrepare("read", err)
+	}
+	fix := want.compare(have)
+	if fix.nothing() {
+		n.made = true
+		return nil
+	}
+	if err := want.install(n.conn, fix); err != nil {
+		return err
+	}
+	if err := n.conn.Flush(); err != nil {
+		return n.explainPrepare("install", err)
+	}
+	n.report(fix)
+	n.made = true
+	return nil
+}
+
+// report says what was done. What the first Prepare finds may be left from
+// another configuration or version, and is no repair.
+func (n *Nftables) report(fix repair) {
+	if !n.made {
+		n.log.Info("nftables table set up", slog.Any("found", fix.found))
+		return
+	}
+	n.stats.Repairs++
+	n.log.Warn("nftables ruleset was changed by somebody else, repaired", slog.Any("found", fix.found))
+}
+
+// SetAllow changes what is let pass whatever is banned, now or, if the table
+// is not there, with the next Prepare. A network that is none is an error and
+// changes nothing. It may be called from any goroutine.
+func (n *Nftables) SetAllow(ctx context.Context, allow []netip.Prefix) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := allowElements(allow); err != nil {
+		return err
+	}
+	n.allow = slices.Clone(allow)
+	if n.conn == nil {
+		return nil
+	}
+	return n.checked(n.replaceAllow())
+}
+
+func (n *Nftables) replaceAllow() error {
+	want, err := newRuleset(n.opt, n.allow)
+	if err != nil {
+		return err
+	}
+	if err := want.install(n.conn, repair{allow: true}); err != nil {
+		return err
+	}
+	return n.explain("replace what is allowed in", n.conn.Flush())
+}
+
+// Stats returns the counts. It may be called from any goroutine.
+func (n *Nftables) Stats() NftablesStats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stats
+}
+
+// Close implements [Action].
+func (n *Nftables) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.low.release()
+	return n.disconnect()
+}
+
+// checked drops the connection after an error, as replies may be left in it.
+// The next Prepare makes another.
+func (n *Nftables) checked(err error) error {
+	var rejected *RejectedError
+	if err != nil && !errors.As(err, &rejected) {
+		n.disconnect() // the error at hand says more than one of closing
+		n.low.fill()
+	}
+	return err
+}

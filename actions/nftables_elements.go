@@ -1,0 +1,235 @@
+//go:build linux
+
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// batchSize is how many elements one transaction changes. Larger ones are
+	// no faster, and this fits into the socket buffer that an unprivileged
+	// user namespace gets.
+	batchSize = 2000
+
+	// minTimeout is what a shorter time left is rounded up to. A timeout of
+	// less than a tick of the kernel's clock would be none at all: a ban for
+	// good.
+	minTimeout = 100 * time.Millisecond
+)
+
+// kernelRenews reports whether adding an element that is there changes its
+// timeout. Before Linux 6.12 that succeeded and changed nothing. A kernel that
+// does not tell its version, or has the change backported, is taken for an
+// old one, which is right for both and only costs the elements' counters.
+func kernelRenews() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	return renews(unix.ByteSliceToString(u.Release[:]))
+}
+
+// renews is kernelRenews for a release such as "6.12.3-amd64".
+func renews(release string) bool {
+	var major, minor int
+	if k, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); k != 2 {
+		return false
+	}
+	return major > 6 || major == 6 && minor >= 12
+}
+
+// setFor returns the set that a target belongs into, "" for none.
+func setFor(target netip.Prefix) string {
+	a := target.Addr()
+	switch {
+	case !target.IsValid() || a.Is4In6():
+		return ""
+	case a.Is4() && target.Bits() == 32:
+		return setBan4
+	case a.Is6() && target.Bits() == 64:
+		return setBan6
+	case a.Is6() && target.Bits() == 128:
+		return setHost6
+	}
+	return ""
+}
+
+// targetOf is what an element of a set stands for. An element that somebody
+// else has put into ban6 may have bits behind the prefix; they are kept, so
+// that it can be removed.
+func targetOf(set string, key []byte) (netip.Prefix, bool) {
+	a, ok := netip.AddrFromSlice(key)
+	bits := a.BitLen()
+	if set == setBan6 {
+		bits = 64
+	}
+	p := netip.PrefixFrom(a, bits)
+	return p, ok && setFor(p) == set
+}
+
+// Apply implements [Action].
+func (n *Nftables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.conn == nil {
+		return errNotPrepared
+	}
+	adds, rejected := n.sortAdds(add)
+	removes := n.sortRemoves(remove, rejected)
+	err := n.change(ctx, adds, removes)
+	if err == nil && len(rejected) > 0 {
+		err = &RejectedError{Rejected: rejected}
+	}
+	return n.checked(err)
+}
+
+// sortAdds sorts entries by set. What must not or cannot be banned is
+// rejected, counted, and keeps nothing else from being added.
+func (n *Nftables) sortAdds(add []Entry) (map[string][]nftables.SetElement, []Rejection) {
+	adds := map[string][]nftables.SetElement{}
+	var rejected []Rejection
+	for _, e := range add {
+		if e.Left <= 0 {
+			continue
+		}
+		set := setFor(e.Target)
+		if set == "" || e.Target != e.Target.Masked() {
+			n.stats.Unsupported++
+			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w (an IPv4 /32, an IPv6 /64 or an IPv6 /128 can be)", ErrUnsupported)})
+			continue
+		}
+		if reason, yes := n.protected(e.Target); yes {
+			n.stats.Protected++
+			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w: %s", ErrProtected, reason)})
+			continue
+		}
+		adds[set] = append(adds[set], nftables.SetElement{
+			Key:     e.Target.Addr().AsSlice(),
+			Timeout: max(e.Left, minTimeout),
+		})
+	}
+	return adds, rejected
+}
+
+func (n *Nftables) protected(target netip.Prefix) (string, bool) {
+	if n.opt.Protected == nil {
+		return "", false
+	}
+	return n.opt.Protected(target)
+}
+
+// sortRemoves sorts removals by set, with those whose addition was rejected:
+// a target that has become protected must not stay banned.
+func (n *Nftables) sortRemoves(remove []netip.Prefix, rejected []Rejection) map[string][]nftables.SetElement {
+	removes := map[string][]nftables.SetElement{}
+	put := func(target netip.Prefix) {
+		if set := setFor(target); set != "" { // others cannot be there
+			removes[set] = append(removes[set], nftables.SetElement{Key: target.Addr().AsSlice()})
+		}
+	}
+	for _, target := range remove {
+		put(target)
+	}
+	for _, r := range rejected {
+		if errors.Is(r.Err, ErrProtected) {
+			put(r.Target)
+		}
+	}
+	return removes
+}
+
+// change applies to one set after the other, so that an error can name it.
+// A full set keeps no other from being changed.
+func (n *Nftables) change(ctx context.Context, adds, removes map[string][]nftables.SetElement) error {
+	var full []error
+	for _, set := range banSets(n.opt) {
+		err := inBatches(ctx, removes[set.Name], func(e []nftables.SetElement) error { return n.remove(set, e) })
+		if err != nil {
+			return n.explainElements("remove from", set.Name, err)
+		}
+		err = inBatches(ctx, adds[set.Name], func(e []nftables.SetElement) error { return n.add(set, e) })
+		if errors.Is(err, unix.ENFILE) {
+			full = append(full, n.explainElements("add to", set.Name, err))
+		} else if err != nil {
+			return n.explainElements("add to", set.Name, err)
+		}
+	}
+	return errors.Join(full...)
+}
+
+func inBatches(ctx context.Context, e []nftables.SetElement, f func([]nftables.SetElement) error) error {
+	for len(e) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		k := min(len(e), batchSize)
+		if err := f(e[:k]); err != nil {
+			return err
+		}
+		e = e[k:]
+	}
+	return nil
+}
+
+// add is one transaction, or several to fill what room is left in a set.
+func (n *Nftables) add(set *nftables.Set, e []nftables.SetElement) error {
+	if err := n.queueAdd(set, e); err != nil {
+		return err
+	}
+	err := n.conn.Flush()
+	if !errors.Is(err, unix.ENFILE) || len(e) == 1 {
+		return err
+	}
+	if err := n.add(set, e[:len(e)/2]); err != nil {
+		return err
+	}
+	return n.add(set, e[len(e)/2:])
+}
+
+// queueAdd makes sure that the timeout is the new one also where the element
+// is there already: an old kernel needs it deleted in between, which a
+// transaction hides from packets. To delete what is not there is an error,
+// therefore the first addition.
+func (n *Nftables) queueAdd(set *nftables.Set, e []nftables.SetElement) error {
+	if n.renew {
+		return n.conn.SetAddElements(set, e)
+	}
+	return errors.Join(
+		n.conn.SetAddElements(set, e),
+		n.conn.SetDeleteElements(set, e),
+		n.conn.SetAddElements(set, e),
+	)
+}
+
+// remove is one transaction. If one of the elements is not there, as it may
+// have expired just now, nothing of it happens; then each goes by itself.
+func (n *Nftables) remove(set *nftables.Set, e []nftables.SetElement) error {
+	err := n.removeOnce(set, e)
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if _, err := n.conn.GetSetByName(set.Table, set.Name); err != nil {
+		return err // it is the set that is not there
+	}
+	for i := range e {
+		if err := n.removeOnce(set, e[i:i+1]); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Nftables) removeOnce(set *nftables.Set, e []nftables.SetElement) error {
+	if err := n.conn.SetDeleteElements(set, e); err != nil {
+		return err
+	}
+	return n.conn.Flush()
+}

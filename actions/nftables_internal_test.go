@@ -1,0 +1,171 @@
+//go:build linux
+
+package actions
+
+import (
+	"bytes"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"pgregory.net/rapid"
+)
+
+func TestRenews(t *testing.T) {
+	tests := map[string]bool{
+		"6.12.0": true, "6.12": true, "6.12-rc1": true, "6.18.44-fc": true, "7.0": true, "10.1.2": true,
+		"6.11.9": false, "6.1.0-18-amd64": false, "5.15.0": false, "": false, "6": false, "x.y": false,
+	}
+	for release, want := range tests {
+		if got := renews(release); got != want {
+			t.Errorf("renews(%q) = %t, want %t", release, got, want)
+		}
+	}
+}
+
+func TestSetFor(t *testing.T) {
+	tests := map[string]string{
+		"192.0.2.1/32": setBan4, "192.0.2.0/24": "", "0.0.0.0/0": "",
+		"2001:db8::/64": setBan6, "2001:db8::1/128": setHost6, "2001:db8::/63": "", "::/0": "",
+		"::ffff:192.0.2.1/128": "",
+	}
+	for target, want := range tests {
+		if got := setFor(netip.MustParsePrefix(target)); got != want {
+			t.Errorf("setFor(%s) = %q, want %q", target, got, want)
+		}
+	}
+	if got := setFor(netip.Prefix{}); got != "" {
+		t.Errorf("setFor of the zero prefix = %q", got)
+	}
+}
+
+// FuzzTarget: what a listing names can be removed under that name.
+func FuzzTarget(f *testing.F) {
+	f.Add(setBan4, []byte{192, 0, 2, 1})
+	f.Add(setBan6, bytes.Repeat([]byte{1}, 16))
+	f.Add(setHost6, append(make([]byte, 10), 0xff, 0xff, 1, 2, 3, 4))
+	f.Add(setBan4, []byte{})
+	f.Fuzz(func(t *testing.T, set string, key []byte) {
+		target, ok := targetOf(set, key)
+		if !ok {
+			return
+		}
+		if setFor(target) != set || !bytes.Equal(target.Addr().AsSlice(), key) {
+			t.Errorf("element %x of %s is listed as %s, which is %x of %s",
+				key, set, target, target.Addr().AsSlice(), setFor(target))
+		}
+	})
+}
+
+// prefixes draws masked prefixes that often overlap and touch.
+func prefixes(bits int) *rapid.Generator[[]netip.Prefix] {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix {
+		b := make([]byte, bits/8)
+		edge := rapid.SampledFrom([]byte{0, 1, 0x7f, 0x80, 0xff})
+		for i := range b {
+			b[i] = 0xff * byte(rapid.IntRange(0, 1).Draw(t, "fill"))
+		}
+		b[0], b[len(b)-1] = edge.Draw(t, "first"), edge.Draw(t, "last")
+		a, _ := netip.AddrFromSlice(b)
+		return netip.PrefixFrom(a, rapid.IntRange(0, bits).Draw(t, "bits")).Masked()
+	}), 0, 12)
+}
+
+// inIntervals looks an address up as the kernel does: the last element at or
+// below it says whether an interval is open.
+func inIntervals(elements []nftables.SetElement, key []byte) bool {
+	in := false
+	var at []byte
+	for _, e := range elements {
+		c := bytes.Compare(e.Key, key)
+		// Where one interval ends and the next begins, the beginning counts.
+		if c > 0 || at != nil && bytes.Compare(e.Key, at) < 0 {
+			continue
+		}
+		if bytes.Equal(e.Key, at) && e.IntervalEnd {
+			continue
+		}
+		at, in = e.Key, !e.IntervalEnd
+	}
+	return in
+}
+
+func TestIntervals(t *testing.T) {
+	for _, bits := range []int{32, 128} {
+		rapid.Check(t, func(t *rapid.T) {
+			ps := prefixes(bits).Draw(t, "prefixes")
+			elements := intervals(ps)
+			for _, p := range ps {
+				for _, a := range []netip.Addr{p.Addr(), last(p), p.Addr().Prev(), last(p).Next()} {
+					if !a.IsValid() {
+						continue
+					}
+					want := false
+					for _, q := range ps {
+						want = want || q.Contains(a)
+					}
+					if got := inIntervals(elements, a.AsSlice()); got != want {
+						t.Fatalf("%s is in the set: %t, want %t\n%v", a, got, want, elements)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestDisjoint(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		out := disjoint(prefixes(32).Draw(t, "prefixes"))
+		for i, p := range out {
+			for _, q := range out[:i] {
+				if p.Overlaps(q) {
+					t.Fatalf("%s and %s overlap", q, p)
+				}
+			}
+		}
+	})
+}
+
+// A dump of the kernel is not trusted to be free of what has just ended, of
+// repetitions, or of what is none of ours.
+func TestAppendEntries(t *testing.T) {
+	n := &Nftables{log: slog.New(slog.DiscardHandler)}
+	key := func(last byte) []byte { return []byte{192, 0, 2, last} }
+	got := n.appendEntries(nil, setBan4, []nftables.SetElement{
+		{Key: key(1), Timeout: time.Hour, Expires: time.Minute, Counter: &expr.Counter{Packets: 7}},
+		{Key: key(1), Timeout: time.Hour, Expires: time.Minute},
+		{Key: key(2), Timeout: time.Hour},
+		{Key: key(3)},
+		{Key: []byte{1, 2, 3}},
+	})
+	want := []Entry{
+		{Target: netip.MustParsePrefix("192.0.2.1/32"), Left: time.Minute, Packets: 7},
+		{Target: netip.MustParsePrefix("192.0.2.3/32")},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("entries are %v, want %v", got, want)
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	seen := map[string]string{}
+	for name, opt := range map[string]NftablesOptions{
+		"80, 443": {Ports: []uint16{80, 443}},
+		"80":      {Ports: []uint16{80}},
+		"8080":    {Ports: []uint16{8080}},
+		"all":     {AllPorts: true},
+	} {
+		f := fingerprint(rulesFor(opt))
+		if other, ok := seen[f]; ok {
+			t.Errorf("%s and %s have the same fingerprint", name, other)
+		}
+		seen[f] = name
+		if g := fingerprint(rulesFor(opt)); g != f {
+			t.Errorf("%s has the fingerprints %s and %s", name, f, g)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+//go:build linux
+
+package actions
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+
+	"github.com/google/nftables"
+)
+
+// listTries is how often a listing is begun again because the ruleset changed
+// meanwhile. Any table's change counts, so the last listing is taken.
+const listTries = 3
+
+// List implements [Action]. It only reads, and needs no Prepare.
+func (n *Nftables) List(ctx context.Context) ([]Entry, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.connect(); err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for range listTries {
+		before, err := n.conn.GetGen()
+		if err != nil {
+			return nil, n.checked(n.explain("read the generation for", err))
+		}
+		if entries, err = n.list(ctx); err != nil {
+			return nil, n.checked(err)
+		}
+		after, err := n.conn.GetGen()
+		if err != nil {
+			return nil, n.checked(n.explain("read the generation for", err))
+		}
+		if before.ID == after.ID {
+			break
+		}
+	}
+	return entries, nil
+}
+
+func (n *Nftables) list(ctx context.Context) ([]Entry, error) {
+	var entries []Entry
+	for _, set := range banSets(n.opt) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		elements, err := n.conn.GetSetElements(set)
+		if err != nil {
+			return nil, n.explainElements("list", set.Name, err)
+		}
+		entries = n.appendEntries(entries, set.Name, elements)
+	}
+	return entries, nil
+}
+
+// appendEntries decodes elements. The kernel may name one twice if its table
+// grows meanwhile.
+func (n *Nftables) appendEntries(entries []Entry, set string, elements []nftables.SetElement) []Entry {
+	seen := make(map[netip.Prefix]struct{}, len(elements))
+	for _, e := range elements {
+		target, ok := targetOf(set, e.Key)
+		if !ok {
+			n.log.Warn("element of a set cannot be read", slog.String("set", set), slog.Int("length", len(e.Key)))
+			continue
+		}
+		if _, twice := seen[target]; twice || e.Timeout > 0 && e.Expires <= 0 {
+			continue
+		}
+		seen[target] = struct{}{}
+		entry := Entry{Target: target}
+		if e.Timeout > 0 {
+			entry.Left = e.Expires
+		}
+		if e.Counter != nil {
+			entry.Packets = e.Counter.Packets
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}

@@ -1,0 +1,214 @@
+//go:build linux
+
+package actions
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
+	"golang.org/x/sys/unix"
+)
+
+// Names of our chain and sets. Userland up to nft 0.9 breaks on names of
+// sets longer than 15 characters.
+const (
+	chainName  = "prerouting"
+	setBan4    = "ban4"   // IPv4 addresses
+	setBan6    = "ban6"   // IPv6 /64 networks, by their first address
+	setHost6   = "host6"  // IPv6 addresses
+	setAllow4  = "allow4" // IPv4 ranges
+	setAllow6  = "allow6" // IPv6 ranges
+	definition = 1        // of the sets, told by their comments; raise it when they change
+)
+
+// priority is behind raw's own, before connection tracking (-200) and before
+// destinations are translated (-100), so that established connections and
+// what is forwarded to containers stop as well.
+const priority nftables.ChainPriority = -300 + 5
+
+// ruleset is what our table should be.
+type ruleset struct {
+	table  *nftables.Table
+	chain  *nftables.Chain
+	bans   []*nftables.Set
+	allow4 *nftables.Set
+	allow6 *nftables.Set
+	rules  []rule
+
+	allowed map[string][]nftables.SetElement // by set
+}
+
+// rule is one rule without what only exists inside a transaction.
+type rule struct {
+	comment string
+	match   []match
+	exprs   []expr.Any // what follows the matches
+}
+
+// match compares what an expression loads into register 1 with a fixed list,
+// kept in an anonymous set.
+type match struct {
+	load     expr.Any
+	datatype nftables.SetDatatype
+	values   [][]byte
+}
+
+func newRuleset(opt NftablesOptions, allow []netip.Prefix) (*ruleset, error) {
+	t := tableOf(opt)
+	policy, prio := nftables.ChainPolicyAccept, priority
+	r := &ruleset{
+		table: t,
+		chain: &nftables.Chain{
+			Table: t, Name: chainName,
+			Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookPrerouting,
+			Priority: &prio, Policy: &policy,
+		},
+		bans:   banSets(opt),
+		allow4: allowSet(t, setAllow4, "IPv4 addresses let pass", nftables.TypeIPAddr),
+		allow6: allowSet(t, setAllow6, "IPv6 addresses let pass", nftables.TypeIP6Addr),
+	}
+	var err error
+	if r.allowed, err = allowElements(allow); err != nil {
+		return nil, err
+	}
+	r.rules = rulesFor(opt)
+	return r, nil
+}
+
+func tableOf(opt NftablesOptions) *nftables.Table {
+	return &nftables.Table{Name: opt.Table, Family: nftables.TableFamilyINet}
+}
+
+func banSets(opt NftablesOptions) []*nftables.Set {
+	t := tableOf(opt)
+	return []*nftables.Set{
+		banSet(t, setBan4, "banned IPv4 addresses", nftables.TypeIPAddr, opt.Size),
+		banSet(t, setBan6, "banned IPv6 /64 networks", nftables.TypeIP6Addr, opt.Size),
+		banSet(t, setHost6, "banned IPv6 addresses", nftables.TypeIP6Addr, opt.Size),
+	}
+}
+
+func banSet(t *nftables.Table, name, comment string, key nftables.SetDatatype, size int) *nftables.Set {
+	return &nftables.Set{
+		Table: t, Name: name, KeyType: key,
+		HasTimeout: true, Counter: true, Size: uint32(size),
+		Comment: setComment(comment),
+	}
+}
+
+func allowSet(t *nftables.Table, name, comment string, key nftables.SetDatatype) *nftables.Set {
+	return &nftables.Set{
+		Table: t, Name: name, KeyType: key,
+		Interval: true, KeyByteOrder: binaryutil.BigEndian,
+		Comment: setComment(comment),
+	}
+}
+
+// setComment tells what a set is for, and its definition as far as the kernel
+// does not report it.
+func setComment(text string) string { return fmt.Sprintf("%s (tailban %d)", text, definition) }
+
+func (r *ruleset) sets() []*nftables.Set { return append(slices.Clone(r.bans), r.allow4, r.allow6) }
+
+// rulesFor lists the rules in order. What is allowed leaves first; ports are
+// compared before a set of bans is looked at, as a look counts the packet in
+// the element's counter.
+func rulesFor(opt NftablesOptions) []rule {
+	ports := portMatches(opt)
+	v4 := family(unix.NFPROTO_IPV4, source4())
+	v6 := family(unix.NFPROTO_IPV6, source6())
+	net6 := append(slices.Clone(v6), mask64())
+	rules := []rule{
+		{comment: "let pass " + setAllow4, exprs: lookup(v4, setAllow4, expr.VerdictAccept)},
+		{comment: "let pass " + setAllow6, exprs: lookup(v6, setAllow6, expr.VerdictAccept)},
+		{comment: "drop " + setBan4, match: ports, exprs: lookup(v4, setBan4, expr.VerdictDrop)},
+		{comment: "drop " + setBan6, match: ports, exprs: lookup(net6, setBan6, expr.VerdictDrop)},
+		{comment: "drop " + setHost6, match: ports, exprs: lookup(v6, setHost6, expr.VerdictDrop)},
+	}
+	tag := fingerprint(rules)
+	for i := range rules {
+		rules[i].comment = fmt.Sprintf("%s (tailban %s)", rules[i].comment, tag)
+	}
+	return rules
+}
+
+func portMatches(opt NftablesOptions) []match {
+	if opt.AllPorts {
+		return nil
+	}
+	ports := make([][]byte, len(opt.Ports))
+	for i, p := range opt.Ports {
+		ports[i] = binaryutil.BigEndian.PutUint16(p)
+	}
+	return []match{{
+		load:     &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		datatype: nftables.TypeInetProto,
+		values:   [][]byte{{unix.IPPROTO_TCP}, {unix.IPPROTO_UDP}},
+	}, {
+		// The destination port is at the same place in TCP and UDP.
+		load:     &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		datatype: nftables.TypeInetService,
+		values:   ports,
+	}}
+}
+
+func family(proto byte, source expr.Any) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{proto}},
+		source,
+	}
+}
+
+// source4 loads the source address of an IPv4 header (RFC 791, 3.1).
+func source4() expr.Any {
+	return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4}
+}
+
+// source6 loads the source address of an IPv6 header (RFC 8200, 3).
+func source6() expr.Any {
+	return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 8, Len: 16}
+}
+
+// mask64 leaves the first 64 bits of an IPv6 address.
+func mask64() expr.Any {
+	mask := make([]byte, 16)
+	for i := range 8 {
+		mask[i] = 0xff
+	}
+	return &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 16, Mask: mask, Xor: make([]byte, 16)}
+}
+
+func lookup(load []expr.Any, set string, verdict expr.VerdictKind) []expr.Any {
+	return append(slices.Clone(load),
+		&expr.Lookup{SourceRegister: 1, SetName: set},
+		&expr.Verdict{Kind: verdict})
+}
+
+// fingerprint tells one set of rules from another. It goes into the comment
+// of every rule, so that rules of another version or configuration are seen.
+func fingerprint(rules []rule) string {
+	h := sha256.New()
+	for _, r := range rules {
+		fmt.Fprintf(h, "rule %s\n", r.comment)
+		for _, m := range r.match {
+			fmt.Fprintf(h, "match %T%+v in %s %x\n", m.load, m.load, m.datatype.Name, m.values)
+		}
+		for _, e := range r.exprs {
+			fmt.Fprintf(h, "%T%+v\n", e, e)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// userData is the comment as nft writes and shows it.
+func (r *rule) userData() []byte {
+	return userdata.AppendString(nil, userdata.TypeComment, r.comment)
+}

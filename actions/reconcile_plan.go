@@ -1,0 +1,152 @@
+package actions
+
+import (
+	"net/netip"
+	"time"
+)
+
+// plan is what one pass changes.
+type plan struct {
+	add    []Entry
+	remove []netip.Prefix
+
+	taken   map[netip.Prefix]struct{} // the pending changes that it covers
+	lost    bool                      // and those that were not remembered
+	retried []netip.Prefix            // additions that were rejected before
+
+	held                      int // by the action, as listed
+	added, removed, corrected uint64
+}
+
+func (p *plan) empty() bool { return len(p.add) == 0 && len(p.remove) == 0 }
+
+// tolerance is how far the time left at an action may be from the one wanted:
+// clocks and listings are not exact, and steps of the wall clock small.
+func tolerance(left time.Duration) time.Duration { return max(2*time.Second, left/100) }
+
+// planChanges takes the pending changes.
+func (r *Reconciler) planChanges(now time.Time) *plan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.take()
+	for target := range p.taken {
+		w, ok := r.desired[target]
+		left := w.until.Sub(now)
+		if ok && left > 0 {
+			p.put(target, w, left)
+			continue
+		}
+		// What has already ended is removed too: it may be there with a
+		// longer time.
+		delete(r.desired, target)
+		p.remove = append(p.remove, target)
+	}
+	return p
+}
+
+// planFull takes the pending changes and compares everything with what the
+// action held, as listed within slack before now.
+func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) *plan {
+	there := make(map[netip.Prefix]time.Duration, len(held))
+	for _, e := range held {
+		there[e.Target] = e.Left
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.take()
+	p.held = len(held)
+	r.planDesired(p, there, now, slack)
+	r.planBeyond(p, there, slack)
+	return p
+}
+
+// planDesired adds what is missing and corrects what has another time left.
+func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, now time.Time, slack time.Duration) {
+	for target, w := range r.desired {
+		left := w.until.Sub(now)
+		if left <= 0 {
+			delete(r.desired, target) // the action lets it go by itself
+			continue
+		}
+		_, asked := p.taken[target]
+		drift := !asked && !w.rejected
+		has, ok := there[target]
+		switch {
+		case !ok:
+			p.put(target, w, left)
+			p.added += count(drift)
+		case has <= 0 || (has-left).Abs() > tolerance(left)+slack:
+			p.put(target, w, left)
+			p.corrected += count(drift)
+		}
+	}
+}
+
+// planBeyond removes what should not be there. What was not asked to be
+// removed and ends at any moment is left to do so.
+func (r *Reconciler) planBeyond(p *plan, there map[netip.Prefix]time.Duration, slack time.Duration) {
+	for target, left := range there {
+		if _, ok := r.desired[target]; ok {
+			continue
+		}
+		_, asked := p.taken[target]
+		if !asked && left > 0 && left <= tolerance(0)+slack {
+			continue
+		}
+		p.remove = append(p.remove, target)
+		p.removed += count(!asked)
+	}
+}
+
+func count(yes bool) uint64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func (p *plan) put(target netip.Prefix, w want, left time.Duration) {
+	p.add = append(p.add, Entry{Target: target, Left: left})
+	if w.rejected {
+		p.retried = append(p.retried, target)
+	}
+}
+
+// take moves the pending changes into a new plan.
+func (r *Reconciler) take() *plan {
+	p := &plan{taken: r.pending, lost: r.lost}
+	r.pending, r.lost = map[netip.Prefix]struct{}{}, false
+	return p
+}
+
+// putBack makes a plan's changes pending again.
+func (r *Reconciler) putBack(p *plan) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for target := range p.taken {
+		r.markPending(target)
+	}
+	r.lost = r.lost || p.lost
+}
+
+// markRejected returns those of the rejections that are news.
+func (r *Reconciler) markRejected(p *plan, rejected []Rejection) []Rejection {
+	before := make(map[netip.Prefix]struct{}, len(p.retried))
+	for _, target := range p.retried {
+		before[target] = struct{}{}
+	}
+	var news []Rejection
+	for _, x := range rejected {
+		w, ok := r.desired[x.Target]
+		if !ok {
+			continue
+		}
+		w.rejected = true
+		r.desired[x.Target] = w
+		if _, said := before[x.Target]; !said {
+			news = append(news, x)
+			r.stats.Rejected++
+		}
+	}
+	return news
+}

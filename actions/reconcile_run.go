@@ -1,0 +1,191 @@
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// lastTry is how long the end of Run waits for changes that came just before.
+const lastTry = 2 * time.Second
+
+// Run reconciles until ctx is done, which is success; bans stay where they
+// are, and changes that are pending then are applied if the action works. It
+// is the only one to call the action's methods, but does not close it. No
+// failure ends it.
+func (r *Reconciler) Run(ctx context.Context) error {
+	next := time.NewTimer(r.opt.Interval)
+	defer next.Stop()
+	backoff := r.opt.MinBackoff
+	for full := true; ; {
+		err := r.pass(ctx, full)
+		if ctx.Err() != nil {
+			r.finish(ctx)
+			return nil
+		}
+		r.settle(err)
+		if full {
+			next.Reset(r.opt.Interval)
+		}
+		if err == nil {
+			backoff = r.opt.MinBackoff
+			full = r.await(ctx, next.C)
+			continue
+		}
+		if errors.Is(err, ErrPermanent) {
+			backoff = r.opt.MaxBackoff
+		}
+		pause(ctx, jitter(backoff))
+		backoff = min(2*backoff, r.opt.MaxBackoff)
+		full = true // any part of a failed batch may be in force
+	}
+}
+
+// finish applies what is pending, once, unless the action has been failing.
+func (r *Reconciler) finish(ctx context.Context) {
+	if s := r.Stats(); s.Failing || s.Passes == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+	defer cancel()
+	if err := r.apply(ctx, r.planChanges(r.opt.Now())); err != nil {
+		r.log.Warn("the last changes of bans are not enforced until the next start", slog.Any("err", err))
+	}
+}
+
+// await waits for something to do and says whether that is a full pass. When
+// ctx is done, what it says does not matter.
+func (r *Reconciler) await(ctx context.Context, next <-chan time.Time) (full bool) {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-next:
+		return true
+	case <-r.wake:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.lost
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// jitter spreads retries of several actions and hosts: between d/2 and d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// pass applies either everything that differs or the pending changes.
+func (r *Reconciler) pass(ctx context.Context, full bool) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if !full {
+		return r.apply(ctx, r.planChanges(r.opt.Now()))
+	}
+	if err := r.opt.Action.Prepare(ctx); err != nil {
+		return fmt.Errorf("prepare action %s: %w", r.opt.Name, err)
+	}
+	began := r.opt.Now()
+	held, err := r.opt.Action.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list bans of action %s: %w", r.opt.Name, err)
+	}
+	now := r.opt.Now()
+	p := r.planFull(held, now, now.Sub(began))
+	if err := r.apply(ctx, p); err != nil {
+		return err
+	}
+	r.passed(p)
+	return nil
+}
+
+// apply carries out a plan. After an error its changes are pending again.
+func (r *Reconciler) apply(ctx context.Context, p *plan) error {
+	if p.empty() {
+		return nil
+	}
+	err := r.opt.Action.Apply(ctx, p.add, p.remove)
+	var rejected *RejectedError
+	if err != nil && !errors.As(err, &rejected) {
+		r.putBack(p)
+		return fmt.Errorf("apply to action %s: %w", r.opt.Name, err)
+	}
+	r.reject(p, rejected)
+	return nil
+}
+
+// reject remembers which additions were refused, and says so once for each.
+// They are tried again at every full pass, as what protects them may change.
+func (r *Reconciler) reject(p *plan, rejected *RejectedError) {
+	var news []Rejection
+	r.mu.Lock()
+	r.stats.Applies++
+	for _, target := range p.retried {
+		if w, ok := r.desired[target]; ok {
+			w.rejected = false
+			r.desired[target] = w
+		}
+	}
+	if rejected != nil {
+		news = r.markRejected(p, rejected.Rejected)
+	}
+	r.mu.Unlock()
+	for _, n := range news {
+		r.log.Warn("ban refused by the action", slog.String("target", n.Target.String()), slog.Any("err", n.Err))
+	}
+}
+
+// settle notes how a pass went, and says so when that has changed.
+func (r *Reconciler) settle(err error) {
+	now := r.opt.Now()
+	r.mu.Lock()
+	s := &r.stats.State
+	before := *s
+	s.Failing, s.Err = err != nil, err
+	changed := before.Failing != s.Failing
+	if changed {
+		s.Since = now
+	}
+	after := *s
+	r.mu.Unlock()
+	if !changed {
+		return
+	}
+	if after.Failing {
+		r.log.Warn("bans are not enforced, trying again until they are", slog.Any("err", err))
+	} else {
+		r.log.Info("bans are enforced again", slog.Duration("after", now.Sub(before.Since)))
+	}
+	if r.opt.OnState != nil {
+		r.opt.OnState(after)
+	}
+}
+
+// passed counts a full pass and says what it found.
+func (r *Reconciler) passed(p *plan) {
+	r.mu.Lock()
+	first := r.stats.Passes == 0
+	r.stats.Passes++
+	r.stats.LastPassed = r.opt.Now()
+	r.stats.DriftAdded += p.added
+	r.stats.DriftRemoved += p.removed
+	r.stats.DriftCorrected += p.corrected
+	r.mu.Unlock()
+	drift := []any{slog.Uint64("added", p.added), slog.Uint64("removed", p.removed), slog.Uint64("corrected", p.corrected)}
+	switch {
+	case first:
+		r.log.Info("bans compared with what the action held", append(drift,
+			slog.Int("held", p.held), slog.Int("changed", len(p.add)+len(p.remove)))...)
+	case p.added+p.removed+p.corrected > 0:
+		r.log.Warn("the action held other bans than it should, repaired", drift...)
+	}
+}
