@@ -1,0 +1,95 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// blockSize is how much is read at a time.
+const blockSize = 1 << 20
+
+// blocks cuts a stream into blocks of whole lines, in memory that does not
+// depend on the stream.
+type blocks struct {
+	r       io.Reader
+	maxLine int
+	buf     []byte
+	n       int // bytes of buf filled
+	kept    int // where in buf the part not yet given out begins
+	offset  int64
+	eof     bool
+	err     error // met behind what has been read; told once that is given out
+}
+
+// block is a run of whole lines; only the stream's last may lack its line
+// feed. If cut, it is the beginning of one single longer line instead.
+type block struct {
+	data   []byte
+	offset int64 // of data in the stream
+	cut    bool
+}
+
+func newBlocks(r io.Reader, maxLine int) *blocks {
+	return &blocks{r: r, maxLine: maxLine, buf: make([]byte, blockSize+maxLine)}
+}
+
+// next returns the next block, valid until the call after, or io.EOF.
+func (b *blocks) next() (block, error) {
+	for {
+		rest := b.buf[b.kept:b.n]
+		if i := bytes.LastIndexByte(rest, '\n'); i >= 0 {
+			return b.take(i+1, false), nil
+		}
+		switch {
+		case b.err != nil:
+			return block{}, b.err
+		case b.eof && len(rest) == 0:
+			return block{}, io.EOF
+		case b.eof && len(rest) <= b.maxLine:
+			return b.take(len(rest), false), nil
+		case len(rest) > b.maxLine:
+			return b.long()
+		}
+		b.fill()
+	}
+}
+
+func (b *blocks) take(n int, cut bool) block {
+	out := block{data: b.buf[b.kept : b.kept+n], offset: b.offset, cut: cut}
+	b.kept += n
+	b.offset += int64(n)
+	return out
+}
+
+// long gives out the beginning of a line that is too long, and skips the rest
+// of it.
+func (b *blocks) long() (block, error) {
+	out := block{data: bytes.Clone(b.buf[b.kept : b.kept+b.maxLine]), offset: b.offset, cut: true}
+	for {
+		rest := b.buf[b.kept:b.n]
+		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
+			b.take(i+1, true)
+			return out, nil
+		}
+		b.take(len(rest), true)
+		if b.eof || b.err != nil {
+			return out, nil
+		}
+		b.fill()
+	}
+}
+
+// fill moves what is kept to the front and reads behind it.
+func (b *blocks) fill() {
+	b.n = copy(b.buf, b.buf[b.kept:b.n])
+	b.kept = 0
+	n, err := b.r.Read(b.buf[b.n:])
+	b.n += n
+	switch {
+	case errors.Is(err, io.EOF):
+		b.eof = true
+	case err != nil:
+		b.err = err
+	}
+}

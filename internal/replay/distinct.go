@@ -1,0 +1,69 @@
+package replay
+
+import (
+	"hash/maphash"
+	"math"
+	"math/bits"
+)
+
+const (
+	fewDistinct = 50_000 // counted exactly
+	logSketch   = 14     // log2 of the sketch's registers: 0.8 % standard error
+)
+
+// distinct counts different values, exactly while they are few, and within
+// about one percent beyond, in constant memory (HyperLogLog: Flajolet, Fusy,
+// Gandouet, Meunier, 2007).
+type distinct[T comparable] struct {
+	few    map[T]struct{}
+	seed   maphash.Seed
+	sketch []uint8 // nil while few are counted
+}
+
+func newDistinct[T comparable]() *distinct[T] {
+	return &distinct[T]{few: map[T]struct{}{}, seed: maphash.MakeSeed()}
+}
+
+func (d *distinct[T]) add(v T) {
+	if d.sketch != nil {
+		d.sketchAdd(v)
+		return
+	}
+	d.few[v] = struct{}{}
+	if len(d.few) <= fewDistinct {
+		return
+	}
+	d.sketch = make([]uint8, 1<<logSketch)
+	for v := range d.few {
+		d.sketchAdd(v)
+	}
+	d.few = nil
+}
+
+func (d *distinct[T]) sketchAdd(v T) {
+	h := maphash.Comparable(d.seed, v)
+	i := h >> (64 - logSketch)
+	rank := uint8(bits.LeadingZeros64(h<<logSketch|1)) + 1
+	d.sketch[i] = max(d.sketch[i], rank)
+}
+
+// count returns how many there were, and whether that is exact.
+func (d *distinct[T]) count() (n int, exact bool) {
+	if d.sketch == nil {
+		return len(d.few), true
+	}
+	m := float64(len(d.sketch))
+	sum := 0.0
+	for _, r := range d.sketch {
+		sum += math.Exp2(-float64(r))
+	}
+	return int(0.7213 / (1 + 1.079/m) * m * m / sum), false
+}
+
+func (d *distinct[T]) String() string {
+	n, exact := d.count()
+	if exact {
+		return thousands(n)
+	}
+	return "about " + thousands(n)
+}

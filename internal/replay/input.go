@@ -1,0 +1,178 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/tailban/tailban/parser"
+)
+
+// stdin is how standard input is named among the files.
+const stdin = "-"
+
+// sampleLines is how many lines the format is guessed from.
+const sampleLines = 1000
+
+// open opens a file, or standard input, for reading. Compressed input is
+// known by its first bytes, whatever its name.
+func open(name string, in io.Reader) (io.ReadCloser, error) {
+	if name != stdin {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		if st, err := f.Stat(); err == nil && st.IsDir() {
+			f.Close()
+			return nil, fmt.Errorf("read %s: it is a folder: name the log files in it", name)
+		}
+		in = f
+	}
+	r := bufio.NewReaderSize(in, 64<<10)
+	magic, err := r.Peek(2)
+	if err != nil && !errors.Is(err, io.EOF) {
+		closeInput(in, name)
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	out := &input{Reader: r, close: func() error { return closeInput(in, name) }}
+	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			closeInput(in, name)
+			return nil, fmt.Errorf("decompress %s: %w", name, err)
+		}
+		out.Reader = z
+	}
+	return out, nil
+}
+
+type input struct {
+	io.Reader
+	close func() error
+}
+
+func (i *input) Close() error { return i.close() }
+
+func closeInput(in io.Reader, name string) error {
+	if c, ok := in.(io.Closer); ok && name != stdin {
+		return c.Close()
+	}
+	return nil
+}
+
+// sample reads the first lines of a file.
+func sample(name string) ([][]byte, error) {
+	r, err := open(name, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	head, err := io.ReadAll(io.LimitReader(r, blockSize))
+	if err != nil && len(head) == 0 { // or else it is met, and told, when all is read
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return firstLines(head), nil
+}
+
+func firstLines(head []byte) [][]byte {
+	lines := bytes.SplitN(head, []byte("\n"), sampleLines+1)
+	if len(lines) > 1 {
+		lines = lines[:len(lines)-1] // the last is cut, or what follows the last line feed
+	}
+	return lines
+}
+
+// dated is a file and the time of its first line, 0 if none has one.
+type dated struct {
+	name  string
+	first int64
+}
+
+// inOrder sorts files by the time of their first line: a rotated set named by
+// a shell pattern comes newest first. Files that hold no line with a time
+// come first.
+func inOrder(files []string, format string) ([]dated, error) {
+	all := make([]dated, len(files))
+	for i, name := range files {
+		lines, err := sample(name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := parser.NewFormat(format)
+		if err != nil {
+			return nil, err
+		}
+		all[i].name = name
+		var ev parser.Event
+		for _, l := range lines {
+			if f.Parse(l, false, &ev) == nil {
+				all[i].first = ev.Time
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b dated) int { return cmp.Compare(a.first, b.first) })
+	return all, nil
+}
+
+// interruptible is a reader that can be given up while it waits, as standard
+// input on a terminal does.
+type interruptible struct {
+	ctx   context.Context
+	parts chan part
+	rest  part
+}
+
+type part struct {
+	data []byte
+	err  error
+}
+
+func newInterruptible(ctx context.Context, in io.Reader) *interruptible {
+	i := &interruptible{ctx: ctx, parts: make(chan part)}
+	go i.read(in)
+	return i
+}
+
+// read ends with the input or, if that never ends, with the process.
+func (i *interruptible) read(in io.Reader) {
+	var bufs [2][]byte // one is being copied from while the other is read into
+	for turn := 0; ; turn ^= 1 {
+		if bufs[turn] == nil {
+			bufs[turn] = make([]byte, 256<<10)
+		}
+		buf := bufs[turn]
+		n, err := in.Read(buf)
+		select {
+		case i.parts <- part{buf[:n], err}:
+		case <-i.ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (i *interruptible) Read(p []byte) (int, error) {
+	for len(i.rest.data) == 0 {
+		if i.rest.err != nil {
+			return 0, i.rest.err
+		}
+		select {
+		case i.rest = <-i.parts:
+		case <-i.ctx.Done():
+			return 0, i.ctx.Err()
+		}
+	}
+	n := copy(p, i.rest.data)
+	i.rest.data = i.rest.data[n:]
+	return n, nil
+}

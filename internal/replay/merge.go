@@ -1,0 +1,179 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/parser"
+)
+
+// reader gives out the lines of one file.
+type reader struct {
+	name   string
+	in     io.ReadCloser
+	blocks *blocks
+	format parser.Format // for looking ahead
+	limit  int           // bytes of a line
+
+	rest []byte // of the block at hand
+	cut  bool   // it is the beginning of a line
+	at   detector.Line
+
+	line  []byte // the next line
+	time  int64  // of it, or of the one before if it has none; 0: not looked at
+	ready bool   // line is set
+}
+
+func newReader(name string, in io.ReadCloser, limit int, format parser.Format) *reader {
+	return &reader{name: name, in: in, blocks: newBlocks(in, limit), format: format, limit: limit, at: detector.Line{Path: name}}
+}
+
+// next makes the next line ready, or returns io.EOF.
+func (r *reader) next() error {
+	if r.ready {
+		return nil
+	}
+	if len(r.rest) == 0 {
+		b, err := r.blocks.next()
+		if errors.Is(err, io.EOF) {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("read %s after line %d: %w", r.name, r.at.Number, err)
+		}
+		r.rest, r.cut, r.at.Offset = b.data, b.cut, b.offset
+	}
+	r.line = r.rest
+	if i := bytes.IndexByte(r.rest, '\n'); i >= 0 {
+		r.line = r.rest[:i]
+	}
+	r.at.Number++
+	r.ready = true
+	return nil
+}
+
+// take gives out the line that is ready. It is valid until the next call of
+// next.
+func (r *reader) take() (line []byte, cut bool, at detector.Line) {
+	line, cut, at = r.line, r.cut, r.at
+	size := min(len(line)+1, len(r.rest)) // with its line feed
+	r.rest = r.rest[size:]
+	r.at.Offset += int64(size)
+	r.ready = false
+	if len(line) > r.limit { // a block can hold it; a daemon would not have
+		line, cut = line[:r.limit], true
+	}
+	return line, cut, at
+}
+
+// look finds the time of the line that is ready. A line without one goes with
+// the line before.
+func (r *reader) look() int64 {
+	var ev parser.Event
+	if r.format.Parse(r.line, r.cut, &ev) == nil {
+		r.time = ev.Time
+	}
+	return r.time
+}
+
+// lines takes the lines of all files through the engine. Files whose times
+// overlap, as those of several sites of one server do, are merged, since a
+// daemon would have read them at the same time.
+func (r *replay) lines(ctx context.Context) error {
+	pending := r.inputs
+	var open []*reader
+	defer func() {
+		for _, x := range open {
+			x.in.Close()
+		}
+	}()
+	var now int64 // time of the latest line
+	for n := 0; ; n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return r.stopped(open)
+		}
+		for len(pending) > 0 && (len(open) == 0 || now != 0 && pending[0].first <= now) {
+			x, err := r.open(pending[0].name)
+			if err != nil {
+				return err
+			}
+			open, pending = append(open, x), pending[1:]
+		}
+		x, err := earliest(open)
+		if errors.Is(err, io.EOF) { // x is at its end
+			open = without(open, x)
+			if len(open) == 0 && len(pending) == 0 {
+				return nil
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		line, cut, at := x.take()
+		v := r.engine.Line(r.log, line, cut, at, 0)
+		if v.Time > now {
+			now = v.Time
+		}
+		if err := r.verdict(v, line, &at); err != nil {
+			return err
+		}
+	}
+}
+
+// earliest returns the reader whose next line is the earliest, or one that is
+// at its end together with io.EOF. With one reader no line is looked at.
+func earliest(open []*reader) (*reader, error) {
+	var best *reader
+	for _, x := range open {
+		fresh := !x.ready
+		if err := x.next(); err != nil {
+			return x, err
+		}
+		if len(open) == 1 {
+			return x, nil
+		}
+		if fresh || x.time == 0 {
+			x.look()
+		}
+		if best == nil || x.time < best.time {
+			best = x
+		}
+	}
+	return best, nil
+}
+
+func without(open []*reader, x *reader) []*reader {
+	x.in.Close()
+	var rest []*reader
+	for _, o := range open {
+		if o != x {
+			rest = append(rest, o)
+		}
+	}
+	return rest
+}
+
+func (r *replay) open(name string) (*reader, error) {
+	in, err := open(name, r.stdin)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parser.NewFormat(r.format)
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	return newReader(name, in, r.limit, f), nil
+}
+
+func (r *replay) stopped(open []*reader) error {
+	if len(open) == 0 {
+		return errors.New("stopped before the first line")
+	}
+	return fmt.Errorf("stopped at line %d of %s", open[0].at.Number, open[0].name)
+}

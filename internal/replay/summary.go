@@ -1,0 +1,179 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/parser"
+)
+
+// maxExamples is how many unparsed lines are shown.
+const maxExamples = 3
+
+// maxSaid is how many refusals are told apart.
+const maxSaid = 10_000
+
+// summary is what is said at the end.
+type summary struct {
+	elapsed  time.Duration
+	clients  *distinct[netip.Addr]
+	last     netip.Addr // most lines have the client of a line before
+	bans     uint64
+	observed uint64
+	refused  uint64
+	said     map[refusal]struct{}
+	targets  *distinct[netip.Prefix]
+	bad      []badLine // the first lines that did not parse
+}
+
+type refusal struct {
+	jail   string
+	target netip.Prefix
+}
+
+type badLine struct {
+	where string
+	err   error
+	text  []byte
+}
+
+func newSummary() summary {
+	return summary{clients: newDistinct[netip.Addr](), targets: newDistinct[netip.Prefix](), said: map[refusal]struct{}{}}
+}
+
+// client counts a line's client; a proxy that speaks for itself is none.
+func (s *summary) client(v *detector.Verdict) {
+	if v.Client.IsValid() && v.Client != s.last && v.Step != detector.StepInfrastructure {
+		s.last = v.Client
+		s.clients.add(v.Client)
+	}
+}
+
+func (s *summary) unparsed(at *detector.Line, err error, line []byte) {
+	if len(s.bad) < sampleLines {
+		s.bad = append(s.bad, badLine{fmt.Sprintf("%s:%d", at.Path, at.Number), err, bytes.Clone(line[:min(len(line), 4096)])})
+	}
+}
+
+// decided counts a decision. It reports false for a refusal that there was
+// before.
+func (s *summary) decided(d *detector.Decision) bool {
+	if d.Refused != "" {
+		s.refused++
+		r := refusal{d.Jail, d.Target}
+		if _, before := s.said[r]; before {
+			return false
+		}
+		if len(s.said) < maxSaid {
+			s.said[r] = struct{}{}
+		}
+		return true
+	}
+	if d.Observe {
+		s.observed++
+	} else {
+		s.bans++
+	}
+	s.targets.add(d.Target)
+	return true
+}
+
+func (s *summary) write(w io.Writer, r *replay) error {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s  %s\n", name, fmt.Sprintf(format, args...))
+	}
+	steps := &r.log.Steps
+	var lines uint64
+	for _, n := range steps {
+		lines += n
+	}
+	if r.print.header {
+		b.WriteByte('\n')
+	}
+	speed := ""
+	if s.elapsed > 0 {
+		speed = fmt.Sprintf(", %s lines a second", thousands(int64(float64(lines)/s.elapsed.Seconds())))
+	}
+	row("lines", "%s, read as %s%s", thousands(lines), r.format, speed)
+	row("unparsed", "%s%s", thousands(steps[detector.StepUnparsed]), share(steps[detector.StepUnparsed], lines))
+	s.writeBad(&b, r, lines)
+	row("clients", "%s", s.clients)
+	bans := thousands(s.bans)
+	if s.observed > 0 {
+		bans += fmt.Sprintf(", and %s by jails that only observe", thousands(s.observed))
+	}
+	row("bans", "%s; banned clients and networks: %s", bans, s.targets)
+	row("spared", "%s", s.spared(steps))
+	row("not counted", "%s of banned clients, %s that no jail is about, %s too late", thousands(steps[detector.StepBanned]),
+		thousands(steps[detector.StepUnmatched]), thousands(r.engine.Stats().Late))
+	if st := r.engine.Stats(); st.Evicted+st.Refused+st.BansEvicted > 0 {
+		row("memory", "%s windows and %s bans were dropped: raise max_memory or max_bans for exact results",
+			thousands(st.Evicted+st.Refused), thousands(st.BansEvicted))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// spared lists the lines that an exception kept from counting.
+func (s *summary) spared(steps *[detector.NumSteps]uint64) string {
+	var parts []string
+	for _, x := range []struct {
+		step detector.Step
+		what string
+	}{
+		{detector.StepAllowed, "allowed"},
+		{detector.StepWanted, "wanted agents"},
+		{detector.StepInfrastructure, "trusted proxies"},
+		{detector.StepNobody, "without a client"},
+	} {
+		if n := steps[x.step]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", thousands(n), x.what))
+		}
+	}
+	if s.refused > 0 {
+		parts = append(parts, fmt.Sprintf("%s times refused by the guard", thousands(s.refused)))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func share(part, whole uint64) string {
+	if part == 0 || whole == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.2f %%)", 100*float64(part)/float64(whole))
+}
+
+// writeBad shows where lines did not parse and, if that is most of them, what
+// they look like. Their text, which can hold names and queries, only if asked
+// for.
+func (s *summary) writeBad(b *strings.Builder, r *replay, lines uint64) {
+	var texts [][]byte
+	for i, x := range s.bad {
+		texts = append(texts, x.text)
+		if i >= maxExamples {
+			continue
+		}
+		fmt.Fprintf(b, "%14s%s: %v", "", x.where, x.err)
+		if r.Raw {
+			fmt.Fprintf(b, ": %s", excerpt(x.text))
+		}
+		b.WriteByte('\n')
+	}
+	if 2*r.log.Steps[detector.StepUnparsed] <= lines {
+		return
+	}
+	hint := "they fit no format known here"
+	if like, n := parser.Detect(texts); 2*n > len(texts) {
+		hint = fmt.Sprintf("they look like format = %q", like)
+	}
+	fmt.Fprintf(b, "%14smost lines don't parse as %s: %s\n", "", r.format, hint)
+}
