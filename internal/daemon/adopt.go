@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/tailban/tailban/state"
+)
+
+// adoptedJail owns what was taken over. It is no name that a jail can have.
+const adoptedJail = "(adopted)"
+
+// adoptFrom takes over bans that an action holds and the state has lost. They
+// keep their end.
+func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
+	entries, err := e.action.List(ctx)
+	if err != nil {
+		return // no table, or the reconciler meets the same error, and says it
+	}
+	if d.adopted == nil {
+		d.adopted = map[netip.Prefix]struct{}{}
+	}
+	known := map[netip.Prefix]int{}
+	for i := range d.loaded.Bans {
+		known[d.loaded.Bans[i].Target] = i
+	}
+	now := time.Now()
+	n := 0
+	for _, x := range entries {
+		i, ok := known[x.Target]
+		if x.Left <= 0 || ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
+			continue
+		}
+		if !ok {
+			i = len(d.loaded.Bans)
+			d.loaded.Bans = append(d.loaded.Bans, state.Ban{Target: x.Target, Origin: d.Host})
+		}
+		b := &d.loaded.Bans[i]
+		b.Owners = append(b.Owners, state.Owner{
+			Jail: adoptedJail, Client: x.Target.Addr(), Since: now, Until: now.Add(x.Left),
+			Actions: []string{e.name}, Offence: 1, Event: now,
+		})
+		d.adopted[x.Target] = struct{}{}
+		n++
+	}
+	if n > 0 {
+		d.Log.Warn("took over bans that are in force and not in the state", "action", e.name, "bans", n)
+	}
+}

@@ -1,0 +1,163 @@
+package daemon
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/state"
+)
+
+// banTable is what should be in force: one ban per target, with its owners.
+// When it is full, the ban that ends soonest makes room.
+type banTable struct {
+	cap     int
+	bans    map[netip.Prefix]*heldBan
+	changes *queue[heldBan] // by when the first owner lets go
+	ends    *queue[heldBan] // by when the last one does
+	evicted uint64
+}
+
+type heldBan struct {
+	state.Ban
+	change, end     time.Time // when the first and the last owner let go
+	changeAt, endAt int       // places in the queues
+}
+
+func newBanTable(cap int) *banTable {
+	return &banTable{
+		cap:  cap,
+		bans: map[netip.Prefix]*heldBan{},
+		changes: newQueue(
+			func(h *heldBan) time.Time { return h.change },
+			func(h *heldBan) *int { return &h.changeAt }),
+		ends: newQueue(
+			func(h *heldBan) time.Time { return h.end },
+			func(h *heldBan) *int { return &h.endAt }),
+	}
+}
+
+// restore adds a ban from before, of a target that has none yet, whether or
+// not there is room. Its times keep the monotonic reading of now, so that a
+// step of the wall clock doesn't move its end.
+func (t *banTable) restore(b state.Ban, now time.Time) *state.Ban {
+	for i := range b.Owners {
+		o := &b.Owners[i]
+		o.Until = now.Add(o.Until.Sub(now.Round(0)))
+	}
+	return t.insert(b)
+}
+
+func (t *banTable) insert(b state.Ban) *state.Ban {
+	h := &heldBan{Ban: b}
+	h.change, h.end = ends(h.Owners)
+	t.bans[b.Target] = h
+	t.changes.add(h)
+	t.ends.add(h)
+	return &h.Ban
+}
+
+// add makes a decision an owner of its target's ban. It returns the ban, and
+// false if the decision is known already. full is a ban that had to make room.
+func (t *banTable) add(d *detector.Decision, origin string, now time.Time) (ban *state.Ban, full *state.Ban, isNew bool) {
+	o := owner(d, now)
+	h := t.bans[d.Target]
+	if h == nil {
+		if len(t.bans) >= t.cap {
+			full = t.evict()
+		}
+		return t.insert(state.Ban{Target: d.Target, Origin: origin, Owners: []state.Owner{o}}), full, true
+	}
+	i := slices.IndexFunc(h.Owners, func(x state.Owner) bool { return x.Jail == o.Jail })
+	switch {
+	case i < 0:
+		h.Owners = append(h.Owners, o)
+	case sameLine(h.Owners[i].Line, o.Line):
+		return &h.Ban, nil, false
+	default:
+		h.Owners[i] = o
+	}
+	t.moved(h)
+	return &h.Ban, nil, true
+}
+
+func owner(d *detector.Decision, now time.Time) state.Owner {
+	o := state.Owner{
+		Jail: d.Jail, Client: d.Client, Since: now, Until: now.Add(d.Ban),
+		Offence: d.Offence, Count: d.Count, Event: time.Unix(0, d.Time),
+		Line: state.LineID{Path: d.Line.Path, Dev: d.Line.Dev, Ino: d.Line.Ino, Offset: d.Line.Offset},
+	}
+	if !d.Observe {
+		o.Actions = d.Actions
+	}
+	return o
+}
+
+// sameLine compares lines by what identifies them; the path is for people.
+func sameLine(a, b state.LineID) bool {
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Offset == b.Offset
+}
+
+// overfull reports whether more bans were restored than there may be.
+func (t *banTable) overfull() bool { return len(t.bans) > t.cap }
+
+// evict drops the ban that ends soonest. There must be one.
+func (t *banTable) evict() *state.Ban {
+	victim := t.ends.first()
+	t.evicted++
+	t.drop(victim)
+	return &victim.Ban
+}
+
+// expire lets go of owners whose time is up. It calls changed for each ban
+// that has owners left, and ended for each that has none.
+func (t *banTable) expire(now time.Time, changed, ended func(*state.Ban)) {
+	for h := t.changes.first(); h != nil && !h.change.After(now); h = t.changes.first() {
+		left := slices.DeleteFunc(slices.Clone(h.Owners), func(o state.Owner) bool { return !o.Until.After(now) })
+		if len(left) == 0 {
+			t.drop(h)
+			ended(&h.Ban)
+			continue
+		}
+		h.Owners = left
+		t.moved(h)
+		changed(&h.Ban)
+	}
+}
+
+// next returns when the next owner's time is up.
+func (t *banTable) next() (time.Time, bool) {
+	h := t.changes.first()
+	if h == nil {
+		return time.Time{}, false
+	}
+	return h.change, true
+}
+
+// moved notes that a ban's owners have changed.
+func (t *banTable) moved(h *heldBan) {
+	h.change, h.end = ends(h.Owners)
+	t.changes.moved(h)
+	t.ends.moved(h)
+}
+
+func (t *banTable) drop(h *heldBan) {
+	t.changes.remove(h)
+	t.ends.remove(h)
+	delete(t.bans, h.Target)
+}
+
+// ends returns when the first and the last owner let go.
+func ends(owners []state.Owner) (first, last time.Time) {
+	first, last = owners[0].Until, owners[0].Until
+	for _, o := range owners[1:] {
+		if o.Until.Before(first) {
+			first = o.Until
+		}
+		if o.Until.After(last) {
+			last = o.Until
+		}
+	}
+	return first, last
+}

@@ -1,0 +1,289 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/parser"
+	"github.com/tailban/tailban/state"
+)
+
+const (
+	// lateness is how much later than others a line may come without its
+	// client's window having been forgotten.
+	lateness = 10 * time.Minute
+
+	// upkeep is how often idle memory is given back and health is looked at
+	// while lines come in.
+	upkeep = 10 * time.Second
+)
+
+// engine owns everything between a batch of lines and the handing over of
+// bans. All of it runs on one goroutine.
+type engine struct {
+	log        *slog.Logger
+	detect     *detector.Engine
+	logs       map[string]*logState
+	bans       *banTable
+	offences   *history
+	origin     string
+	put        func(state.Update)
+	reconciler map[string]reconciler
+	enforcing  map[string]bool // actions that keep clients away
+	said       *sayer
+	counted    counted
+
+	update  state.Update              // of the batch at hand, but for bans
+	changed map[netip.Prefix]struct{} // targets whose bans it changes
+	oldest  int64                     // event time since the last upkeep
+}
+
+// reconciler is what the engine needs of an action.
+type reconciler interface {
+	Set(target netip.Prefix, until time.Time)
+	Delete(target netip.Prefix)
+}
+
+// logState is a log, and what was last said about its health.
+type logState struct {
+	*detector.Log
+	format   string
+	health   health
+	suspects suspects
+}
+
+// newEngine makes an engine that has taken up nothing yet. put is handed every
+// change that is to be stored.
+func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
+	c := d.Config
+	e := &engine{
+		log: d.Log, bans: newBanTable(c.MaxBans), offences: newHistory(maxOffences), origin: d.Host, put: put,
+		logs: map[string]*logState{}, reconciler: map[string]reconciler{}, enforcing: map[string]bool{}, said: newSayer(),
+		changed: map[netip.Prefix]struct{}{},
+		detect: detector.NewEngine(detector.Options{
+			Jails: c.Jails, Wanted: c.Wanted, Deny: c.Deny,
+			Trusted: c.TrustedProxies, Allow: c.Allow, Guard: d.guard,
+			MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
+		}),
+	}
+	for i := range c.Logs {
+		f, err := parser.NewFormat(c.Logs[i].Format)
+		if err != nil {
+			return nil, err
+		}
+		name := c.Logs[i].Name
+		e.logs[name] = &logState{Log: e.detect.Log(name, f), format: c.Logs[i].Format}
+	}
+	for _, a := range d.action {
+		e.reconciler[a.name] = a.reconciler
+		e.enforcing[a.name] = a.enforces
+	}
+	return e, nil
+}
+
+// loop takes batches until ctx is done.
+func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch) {
+	ends := time.NewTimer(time.Hour)
+	defer ends.Stop()
+	tick := time.NewTicker(upkeep)
+	defer tick.Stop()
+	for {
+		e.setTimer(ends)
+		select {
+		case <-ctx.Done():
+			e.sayRest(time.Now())
+			return
+		case b := <-batches:
+			e.batch(b, time.Now())
+			b.Done()
+		case <-ends.C:
+		case <-tick.C:
+			e.upkeep(time.Now())
+		}
+		e.expire(time.Now())
+	}
+}
+
+func (e *engine) setTimer(t *time.Timer) {
+	wait := time.Hour
+	if end, ok := e.bans.next(); ok {
+		wait = max(0, time.Until(end))
+	}
+	t.Reset(wait)
+}
+
+// batch takes the lines of a batch through the detector, and hands over the
+// bans that come out together with how far the file has been counted.
+func (e *engine) batch(b *source.Batch, now time.Time) {
+	l := e.logs[b.File.Log]
+	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
+	for data := b.Data; len(data) > 0; {
+		line, rest := data, []byte(nil)
+		size := len(data)
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			line, rest, size = data[:i], data[i+1:], i+1
+		}
+		v := e.detect.Line(l.Log, line, b.Cut, at, now.UnixNano())
+		if v.Time != 0 && (e.oldest == 0 || v.Time < e.oldest) {
+			e.oldest = v.Time
+		}
+		if v.Err == nil {
+			l.suspects.good(v.Peer)
+		} else if v.Peer.IsValid() {
+			l.suspects.bad(v.Peer)
+		}
+		for i := range v.Decisions {
+			e.decided(&v.Decisions[i], now)
+		}
+		at.Offset += int64(size)
+		data = rest
+	}
+	p := state.Position(b.Position)
+	if b.Final {
+		e.update.ForgetPositions = append(e.update.ForgetPositions, p.Key())
+	} else {
+		e.update.Positions = append(e.update.Positions, p)
+	}
+	e.handOver()
+}
+
+// decided makes a decision a ban.
+func (e *engine) decided(d *detector.Decision, now time.Time) {
+	attrs := []any{"jail", d.Jail, "target", d.Target.String(), "client", d.Client.String(), "count", d.Count,
+		"window", d.Window.String(), "plane", d.Plane.String(), "file", d.Line.Path, "offset", d.Line.Offset}
+	if d.Refused != "" {
+		if e.said.once("refused "+d.Jail+" "+d.Target.String(), now) {
+			e.say(now, slog.LevelWarn, "not banned: protected", append(attrs, "reason", d.Refused)...)
+		}
+		return
+	}
+	attrs = append(attrs, "offence", d.Offence)
+	offence := state.Offence{Jail: d.Jail, Target: d.Target, Count: d.Offence, Last: time.Unix(0, d.Time)}
+	if d.Past {
+		e.offended(offence)
+		e.say(now, slog.LevelInfo, "offence found while catching up; its ban would be over", attrs...)
+		return
+	}
+	ban, full, isNew := e.bans.add(d, e.origin, now)
+	if full != nil {
+		e.lift(full)
+		e.sayFull(now)
+	}
+	if !isNew {
+		return
+	}
+	e.touch(ban)
+	e.offended(offence)
+	e.enforce(ban)
+	attrs = append(attrs, "until", now.Add(d.Ban).UTC().Format(time.RFC3339))
+	if d.Observe {
+		e.say(now, slog.LevelInfo, "would be banned (observe)", attrs...)
+		return
+	}
+	e.say(now, slog.LevelInfo, "banned", attrs...)
+}
+
+// offended has an offence stored.
+func (e *engine) offended(o state.Offence) {
+	e.update.Offences = append(e.update.Offences, o)
+	e.offences.add(&o)
+}
+
+// touch has a ban stored, or its end, as it is when the update is handed over.
+func (e *engine) touch(b *state.Ban) { e.changed[b.Target] = struct{}{} }
+
+// say logs one of what can be many messages.
+func (e *engine) say(now time.Time, level slog.Level, msg string, attrs ...any) {
+	ok, left := e.said.allow(now)
+	e.sayLeft(left)
+	if ok {
+		e.log.Log(context.Background(), level, msg, attrs...)
+	}
+}
+
+// sayRest says how much has not been logged, if no message has come since
+// that could have.
+func (e *engine) sayRest(now time.Time) { e.sayLeft(e.said.rest(now)) }
+
+func (e *engine) sayLeft(n int) {
+	if n > 0 {
+		e.log.Info("more bans and offences than are logged one by one", "not_logged", n)
+	}
+}
+
+// sayFull says that bans had to make room.
+func (e *engine) sayFull(now time.Time) {
+	if e.said.once("max_bans", now) {
+		e.log.Warn("max_bans is reached: the bans that end soonest make room", "max_bans", e.bans.cap, "dropped", e.bans.evicted)
+	}
+}
+
+// enforce tells each action until when it is to ban.
+func (e *engine) enforce(b *state.Ban) {
+	for name, r := range e.reconciler {
+		if until := b.Until(name); !until.IsZero() {
+			r.Set(b.Target, until)
+		}
+	}
+}
+
+// lift ends a ban, which is off the table, before its time.
+func (e *engine) lift(b *state.Ban) {
+	e.detect.Unban(b.Target)
+	e.touch(b)
+	for name, r := range e.reconciler {
+		if !b.Until(name).IsZero() {
+			r.Delete(b.Target)
+		}
+	}
+}
+
+// expire lets go of bans whose time is up. The actions end them by
+// themselves.
+func (e *engine) expire(now time.Time) {
+	e.bans.expire(now, e.touch, func(b *state.Ban) {
+		e.touch(b)
+		e.say(now, slog.LevelInfo, "ban over", "target", b.Target.String())
+	})
+	e.handOver()
+}
+
+// handOver gives the changes so far to the writer, as one. A ban that was
+// decided and lifted since is not among them.
+func (e *engine) handOver() {
+	for target := range e.changed {
+		if h := e.bans.bans[target]; h != nil {
+			e.update.Bans = append(e.update.Bans, h.Ban.Clone())
+		} else {
+			e.update.Unbans = append(e.update.Unbans, target)
+		}
+	}
+	clear(e.changed)
+	if e.update.Len() == 0 {
+		return
+	}
+	e.put(e.update)
+	e.update = state.Update{}
+}
+
+// upkeep gives back memory and looks at the logs' health.
+func (e *engine) upkeep(now time.Time) {
+	horizon := now.UnixNano()
+	if e.oldest != 0 && e.oldest < horizon {
+		horizon = e.oldest // some log is being caught up with
+	}
+	e.oldest = 0
+	e.detect.Forget(horizon - int64(lateness))
+	e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.forget(now)...)
+	e.sayRest(now)
+	e.lookAtCounters(now)
+	for _, l := range e.logs {
+		l.health.look(e.log, l)
+		l.suspects.look(e.log, e.said, l.Name, now)
+	}
+}

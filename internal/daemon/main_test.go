@@ -1,0 +1,24 @@
+package daemon
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// childEnv names the configuration of the daemon that the test binary runs
+// instead of tests, when it has started itself.
+const childEnv = "TAILBAN_TEST_DAEMON"
+
+// The tracker of nxadm/tail, and the inotify reader below it, live as long as
+// the process.
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		os.Exit(runChild(path))
+	}
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/nxadm/tail/watch.(*InotifyTracker).run"),
+		goleak.IgnoreAnyFunction("github.com/fsnotify/fsnotify.(*Watcher).readEvents"),
+	)
+}

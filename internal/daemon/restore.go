@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/state"
+)
+
+// restore takes up what an earlier daemon has left, under what the
+// configuration and the host are now.
+func (e *engine) restore(d *daemon) {
+	now := time.Now()
+	for i := range d.loaded.Offences {
+		o := &d.loaded.Offences[i]
+		e.offences.add(o)
+		e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
+	}
+	e.update.ForgetOffences = e.offences.forget(now)
+
+	rules := rulesOf(d.Config)
+	for i := range d.loaded.Bans {
+		b := &d.loaded.Bans[i]
+		if reason, yes := d.guard.Protected(b.Target); yes {
+			e.touch(b)
+			e.say(now, slog.LevelWarn, "ban lifted: its target is protected now", "target", b.Target.String(), "reason", reason)
+			continue
+		}
+		_, unstored := d.adopted[b.Target]
+		if rules.renew(b) || unstored {
+			e.touch(b)
+		}
+		e.bans.restore(*b, now)
+	}
+	for e.bans.overfull() {
+		e.lift(e.bans.evict())
+	}
+	if e.bans.evicted > 0 {
+		e.sayFull(now)
+	}
+	for _, h := range e.bans.bans {
+		e.tellDetector(&h.Ban)
+		e.enforce(&h.Ban)
+	}
+	e.handOver()
+}
+
+// tellDetector has a restored ban's target not counted: by nobody if an action
+// that is in use keeps it away, or else by the jails that own the ban.
+func (e *engine) tellDetector(b *state.Ban) {
+	for _, o := range b.Owners {
+		e.detect.Restore(b.Target, o.Jail, slices.ContainsFunc(o.Actions, e.keepsAway), o.Until)
+	}
+}
+
+// keepsAway reports whether an action of that name is in use, and does more
+// than log.
+func (e *engine) keepsAway(action string) bool { return e.enforcing[action] }
+
+// rules says, by jail, which actions enforce its bans by the configuration:
+// none if it only observes.
+type rules map[string][]string
+
+func rulesOf(c *config.Config) rules {
+	r := rules{}
+	for i := range c.Jails {
+		j := &c.Jails[i]
+		r.add(j.Name, j.Observe, j.Actions)
+	}
+	if c.Deny != nil {
+		r.add(detector.DenyName, c.Deny.Observe, c.Deny.Actions)
+	}
+	return r
+}
+
+func (r rules) add(jail string, observe bool, actions []string) {
+	if observe {
+		actions = nil
+	}
+	r[jail] = actions
+}
+
+// renew has enforced bans enforced where their jails now say. If a jail only
+// observes now, or is gone, its bans stay as they were decided.
+func (r rules) renew(b *state.Ban) (changed bool) {
+	for i := range b.Owners {
+		o := &b.Owners[i]
+		now := r[o.Jail]
+		if len(o.Actions) == 0 || len(now) == 0 || slices.Equal(o.Actions, now) {
+			continue
+		}
+		o.Actions, changed = now, true
+	}
+	return changed
+}
