@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+)
+
+func newCheck(p *Process, path *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration, and show what would run",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := config.Load(*path, p.Env)
+			if err != nil {
+				return err
+			}
+			for _, w := range cfg.Warnings() {
+				fmt.Fprintln(p.Err, "warning:", w)
+			}
+			return describe(p.Out, *path, cfg)
+		},
+	}
+}
+
+// describe writes what a configuration would do.
+func describe(w io.Writer, path string, c *config.Config) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is good.\n\nLogs\n", path)
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, l := range c.Logs {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", l.Name, l.Format, filesNow(l.Files))
+	}
+	tw.Flush()
+	fmt.Fprintln(&b, "\nJails")
+	for i := range c.Jails {
+		j := &c.Jails[i]
+		fmt.Fprintf(tw, "  %s\ton %s\tmore than %d in %s\tban %s\t%s\n", j.Name, strings.Join(j.Logs, ", "),
+			j.Limit, config.FormatDuration(j.Window), config.FormatDuration(j.Ban), effect(j.Observe, j.Actions))
+		if text := whereText(&j.Where); text != "" {
+			fmt.Fprintf(tw, "  \t%s\n", text)
+		}
+	}
+	if d := c.Deny; d != nil {
+		fmt.Fprintf(tw, "  %s\tagents %s\tat first sight\tban %s\t%s\n", detector.DenyName, quoteAll(d.Agents),
+			config.FormatDuration(d.Ban), effect(d.Observe, d.Actions))
+	}
+	tw.Flush()
+	fmt.Fprintln(&b, "\nActions")
+	for _, a := range c.Actions {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", a.Name, a.Type, actionText(&a))
+	}
+	tw.Flush()
+	fmt.Fprintln(&b, "\nLists")
+	fmt.Fprintf(tw, "  trusted_proxies\t%s\n", plural(len(c.TrustedProxies), "range"))
+	fmt.Fprintf(tw, "  allow\t%s\n", plural(len(c.Allow), "range"))
+	for _, l := range c.Providers {
+		fmt.Fprintf(tw, "  %s\t%s: built in, as of %s\n", l.Name, plural(len(l.Prefixes), "range"), l.Snapshot)
+	}
+	for _, m := range c.Wanted {
+		fmt.Fprintf(tw, "  %s\tagents %s pass, up to %d in %s\n", m.Name, quoteAll(m.Agents), m.Limit, config.FormatDuration(m.Window))
+	}
+	tw.Flush()
+	fmt.Fprintf(&b, "\nState in %s\n", c.StateDir)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// maxNamed is how many of the files that a pattern matches are named.
+const maxNamed = 5
+
+// filesNow tells what a log's patterns match at this moment.
+func filesNow(patterns []string) string {
+	var parts []string
+	for _, p := range patterns {
+		found, err := filepath.Glob(p)
+		switch {
+		case err != nil || len(found) == 0:
+			parts = append(parts, p+" (not there yet)")
+		case len(found) == 1 && found[0] == p:
+			parts = append(parts, p+unreadable(p))
+		default:
+			var names []string
+			for _, f := range found[:min(len(found), maxNamed)] {
+				names = append(names, f+unreadable(f))
+			}
+			if n := len(found) - maxNamed; n > 0 {
+				names = append(names, fmt.Sprintf("%d more", n))
+			}
+			parts = append(parts, fmt.Sprintf("%s (now %s)", p, strings.Join(names, ", ")))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// unreadable says so if whoever runs the check can't read a file.
+func unreadable(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return " (you can't read it)"
+	}
+	f.Close()
+	return ""
+}
+
+func effect(observe bool, actions []string) string {
+	if observe {
+		return "observe only"
+	}
+	return "by " + strings.Join(actions, ", ")
+}
+
+func actionText(a *config.Action) string {
+	if a.Type != config.TypeNftables {
+		return "bans are logged, nothing is enforced"
+	}
+	ports := "all ports"
+	if !a.AllPorts {
+		ports = "ports " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(a.Ports)), ", "), "[]")
+	}
+	return fmt.Sprintf("table inet %s, %s, compared every %s", a.Table, ports, config.FormatDuration(a.Reconcile))
+}
+
+// whereText writes conditions as a person would say them.
+func whereText(w *detector.Where) string {
+	var parts []string
+	add := func(c *detector.Conditions, not string) {
+		if len(c.Methods) > 0 {
+			parts = append(parts, not+"method "+strings.Join(c.Methods, " or "))
+		}
+		if len(c.Paths) > 0 {
+			parts = append(parts, not+"path "+joinText(c.Paths))
+		}
+		if len(c.Status) > 0 {
+			parts = append(parts, not+"status "+joinText(c.Status))
+		}
+		if len(c.Agents) > 0 {
+			parts = append(parts, not+"agent "+quoteAll(c.Agents))
+		}
+	}
+	add(&w.Match, "")
+	add(&w.Not, "not ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return "where " + strings.Join(parts, ", ")
+}
+
+func joinText[T fmt.Stringer](items []T) string {
+	out := make([]string, len(items))
+	for i, x := range items {
+		out[i] = x.String()
+	}
+	return strings.Join(out, " or ")
+}
+
+func quoteAll(items []string) string {
+	out := make([]string, len(items))
+	for i, x := range items {
+		out[i] = fmt.Sprintf("%q", x)
+	}
+	return strings.Join(out, " or ")
+}

@@ -1,0 +1,133 @@
+// Package cli is the command line: flags, output and exit codes.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"github.com/tailban/tailban/internal/config"
+)
+
+// DefaultConfig is where the configuration is looked for.
+const DefaultConfig = "/etc/tailban/jails.toml"
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // something failed, or the configuration has problems
+	exitUsage = 2 // the command line was wrong
+)
+
+// Process is what a command has from its process.
+type Process struct {
+	Args    []string // without the program's name
+	Env     []string // as in os.Environ
+	In      io.Reader
+	Out     io.Writer
+	Err     io.Writer
+	Version string // set by the build; may be empty
+}
+
+// usageError marks errors of the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Main runs the command that the arguments name, until it is done or ctx is,
+// and returns the exit code.
+func Main(ctx context.Context, p Process) int {
+	root := newRoot(&p)
+	root.SetArgs(p.Args)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	// Each problem of a configuration names its file and line: a prefix would
+	// hide that from editors that jump there.
+	if problems := (config.Problems)(nil); errors.As(err, &problems) {
+		for _, x := range problems {
+			fmt.Fprintln(p.Err, x)
+		}
+		fmt.Fprintf(p.Err, "tailban: %s in the configuration\n", plural(len(problems), "problem"))
+		return exitError
+	}
+	fmt.Fprintf(p.Err, "tailban: %v\n", err)
+	if errors.As(err, &usageError{}) {
+		fmt.Fprintln(p.Err, "tailban: hint: see tailban --help")
+		return exitUsage
+	}
+	return exitError
+}
+
+func newRoot(p *Process) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "tailban",
+		Short:         "Ban clients that exceed limits in access logs",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	var path string
+	root.PersistentFlags().StringVarP(&path, "config", "c", DefaultConfig, "configuration `file`")
+	root.AddCommand(
+		newRun(p, &path),
+		newReplay(p, &path),
+		newCheck(p, &path),
+		newTeardown(p, &path),
+		newVersion(p),
+	)
+	return root
+}
+
+func newVersion(p *Process) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Out, "tailban", versionText(p.Version))
+			return err
+		},
+	}
+}
+
+// versionText is the version that the build set, or what Go recorded.
+func versionText(built string) string {
+	if built != "" {
+		return built
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// noArgs is cobra's check with an error of ours.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
+	}
+	return nil
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

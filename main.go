@@ -1,0 +1,30 @@
+// Command tailban bans clients that exceed limits in access logs.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/tailban/tailban/internal/cli"
+)
+
+// version is set by the build.
+var version = ""
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := cli.Main(ctx, cli.Process{
+		Args:    os.Args[1:],
+		Env:     os.Environ(),
+		In:      os.Stdin,
+		Out:     os.Stdout,
+		Err:     os.Stderr,
+		Version: version,
+	})
+	stop()
+	os.Exit(code)
+}
