@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"github.com/tailban/tailban/internal/netlab"
+)
+
+// client is one that asks for pages.
+type client struct {
+	http *http.Client
+	url  string
+}
+
+func newClient(ns *netlab.NS, server netip.Addr) *client {
+	return &client{
+		http: &http.Client{
+			Timeout:   patient,
+			Transport: &http.Transport{DialContext: ns.Dialer(), DisableKeepAlives: true},
+		},
+		url: "http://" + server.String() + "/",
+	}
+}
+
+// get asks for a page. It reports false if no answer came.
+func (c *client) get(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// lockedBuffer is a buffer that a child writes to while we read.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
