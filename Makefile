@@ -1,0 +1,50 @@
+# make run            show the main job, safely, in network namespaces
+# make run LOG=FILE   watch a log of yours; decides and logs, bans nobody
+# make test           all tests (as root also those with the real kernel)
+# make install        program, unit and example configuration, under $(DESTDIR)$(PREFIX)
+
+GO      ?= go
+PREFIX  ?= /usr/local
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+export CGO_ENABLED ?= 0
+
+.PHONY: all build run test bench fuzz install clean
+
+all: build
+
+build:
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o tailban .
+
+run: build
+ifdef LOG
+	./tailban run --observe $(LOG)
+else
+	$(GO) run ./internal/demo ./tailban jails.toml.example
+endif
+
+test:
+	$(GO) test ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . ./parser ./detector ./internal/replay ./internal/source
+
+# Every fuzz target for FUZZTIME each.
+FUZZTIME ?= 10s
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg >/tmp/tailban-fuzz.$$$$ 2>&1 || { cat /tmp/tailban-fuzz.$$$$; rm -f /tmp/tailban-fuzz.$$$$; exit 1; }; \
+			rm -f /tmp/tailban-fuzz.$$$$; \
+		done; \
+	done
+
+install: build
+	install -D -m 0755 tailban $(DESTDIR)$(PREFIX)/bin/tailban
+	install -D -m 0644 jails.toml.example $(DESTDIR)$(PREFIX)/share/doc/tailban/jails.toml.example
+	install -d -m 0755 $(DESTDIR)/usr/lib/systemd/system
+	sed 's|/usr/local/bin/tailban|$(PREFIX)/bin/tailban|' systemd/tailban.service > $(DESTDIR)/usr/lib/systemd/system/tailban.service
+	test -e $(DESTDIR)/etc/tailban/jails.toml || install -D -m 0644 jails.toml.example $(DESTDIR)/etc/tailban/jails.toml
+
+clean:
+	rm -f tailban

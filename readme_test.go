@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tailban/tailban/internal/config"
+)
+
+// Every configuration in the documentation is one that the program takes.
+// (Its commands are run by .ci/readme.)
+func TestDocumentedConfigurations(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^```toml\n(.*?)^```$")
+	found := 0
+	for _, file := range []string{"README.md", "docs/configuration.md", "docs/concepts.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllSubmatch(text, -1) {
+			found++
+			if _, err := config.Parse(file, m[1], nil); err != nil {
+				t.Errorf("%v\nin:\n%s", err, m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no configuration found: has the README changed its fences?")
+	}
+}
+
+// The reference names every key that the code reads.
+func TestDocumentedKeys(t *testing.T) {
+	text, err := os.ReadFile("docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("internal/config/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := regexp.MustCompile(`(?:\.get|\.sub|\.group|option)\((?:s, )?"([a-z_]+)"`)
+	keys := 0
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		code, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range read.FindAllStringSubmatch(string(code), -1) {
+			keys++
+			if key := m[1]; !strings.Contains(string(text), "`"+key+"`") && !strings.Contains(string(text), "["+key) {
+				t.Errorf("docs/configuration.md does not name %q, which %s reads", key, f)
+			}
+		}
+	}
+	if keys < 20 {
+		t.Errorf("only %d keys found in the code: has it changed its form?", keys)
+	}
+}
