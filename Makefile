@@ -34,8 +34,7 @@ FUZZTIME ?= 10s
 fuzz:
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg >/tmp/tailban-fuzz.$$$$ 2>&1 || { cat /tmp/tailban-fuzz.$$$$; rm -f /tmp/tailban-fuzz.$$$$; exit 1; }; \
-			rm -f /tmp/tailban-fuzz.$$$$; \
+			echo "$$pkg $$f"; out=$$($(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg 2>&1) || { echo "$$out"; exit 1; }; \
 		done; \
 	done
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,9 +35,10 @@ const (
 // calling thread. The lock is an abstract Unix socket: their names belong to
 // a network namespace exactly as tables do, and leave no file behind.
 //
-// Anybody may take such a name. Only a holder that is root or our own user
-// counts; if another user sits on it, LockTable goes on without and the
-// lock's Warning says so. Neither can such a user keep us from starting.
+// Anybody may take such a name. Only a holder counts that is root, our own
+// user, or has the capability that it takes to change a table; if somebody
+// else sits on it, LockTable goes on without and the lock's Warning says so.
+// Neither can such a user keep us from starting.
 func LockTable(table string) (*TableLock, error) {
 	name := "@tailban/inet/" + table
 	for try := 1; ; try++ {
@@ -48,7 +51,7 @@ func LockTable(table string) (*TableLock, error) {
 		}
 		cred, err := holder(name)
 		switch {
-		case err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid()):
+		case err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid() || canChangeTables(int(cred.Pid))):
 			return nil, fmt.Errorf("lock table inet %s: %w as process %d (stop it, or configure another table)",
 				table, ErrTableBusy, cred.Pid)
 		case err == nil:
@@ -60,6 +63,22 @@ func LockTable(table string) (*TableLock, error) {
 		}
 		pause(context.Background(), lockPause)
 	}
+}
+
+// canChangeTables reports whether a process has CAP_NET_ADMIN, as far as we
+// may look at it.
+func canChangeTables(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+			return err == nil && caps&(1<<unix.CAP_NET_ADMIN) != 0
+		}
+	}
+	return false
 }
 
 // holder asks who listens at an abstract socket. The kernel answers, not the

@@ -2,18 +2,15 @@ package actions
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
 	"time"
 )
 
-// maxLogged is how many bans the log action holds.
-const maxLogged = 131072
-
-// Log enforces nothing: it writes each ban and its end on request to a
-// logger. It holds the bans in memory, so that its listing is true; they are
+// Log enforces nothing. Whoever decides a ban says so in the log anyway, and
+// bounds how much; here it is only said at the level of debugging. Bans are
+// remembered so that the listing is true, as many as the caller makes, and are
 // gone with the process.
 type Log struct {
 	log *slog.Logger
@@ -32,29 +29,21 @@ func NewLog(log *slog.Logger) *Log {
 // Prepare implements [Action].
 func (l *Log) Prepare(ctx context.Context) error { return ctx.Err() }
 
-// Apply implements [Action]. A change of the time left alone is not logged.
+// Apply implements [Action].
 func (l *Log) Apply(ctx context.Context, add []Entry, remove []netip.Prefix) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	l.expire(now)
 	for _, target := range remove {
-		if _, ok := l.bans[target]; ok {
-			delete(l.bans, target)
-			l.log.Info("unban", slog.String("target", target.String()))
-		}
+		delete(l.bans, target)
+		l.log.Debug("unban", slog.String("target", target.String()))
 	}
 	for _, e := range add {
-		if e.Left <= 0 {
-			continue
+		if e.Left > 0 {
+			l.bans[e.Target] = now.Add(e.Left)
+			l.log.Debug("ban", slog.String("target", e.Target.String()), slog.Duration("for", e.Left))
 		}
-		if _, ok := l.bans[e.Target]; !ok {
-			if len(l.bans) >= maxLogged {
-				return fmt.Errorf("log ban of %s: the log action is full, it holds %d", e.Target, len(l.bans))
-			}
-			l.log.Info("ban", slog.String("target", e.Target.String()), slog.Duration("for", e.Left.Round(time.Second)))
-		}
-		l.bans[e.Target] = now.Add(e.Left)
 	}
 	return ctx.Err()
 }

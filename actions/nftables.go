@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 )
 
 // Defaults of NftablesOptions.
@@ -63,6 +64,8 @@ type Nftables struct {
 	conn  *nftables.Conn // nil: not connected
 	low   lowFiles
 	made  bool // the table has been as it should be
+
+	installed [][]expr.Any // our rules, as the kernel showed them when we had made them
 }
 
 var _ Action = (*Nftables)(nil)
@@ -111,6 +114,7 @@ func (n *Nftables) prepare() error {
 	if err != nil {
 		return err
 	}
+	want.installed = n.installed
 	have, err := inspect(n.conn, want)
 	if err != nil {
 		return n.explainPrepare("read", err)
@@ -126,6 +130,11 @@ func (n *Nftables) prepare() error {
 	if err := n.conn.Flush(); err != nil {
 		return n.explainPrepare("install", err)
 	}
+	made := &held{}
+	if err := made.inspectChain(n.conn, want); err != nil {
+		return n.explainPrepare("read", err)
+	}
+	n.installed = made.exprs
 	n.report(fix)
 	n.made = true
 	return nil

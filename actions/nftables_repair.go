@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/google/nftables"
@@ -19,7 +20,8 @@ type held struct {
 	table   *nftables.Table // nil: not there
 	chain   *nftables.Chain // nil: not there
 	sets    map[string]*nftables.Set
-	rules   []string // their comments, in order
+	rules   []string     // their comments, in order
+	exprs   [][]expr.Any // of the rules
 	allowed map[string][]nftables.SetElement
 }
 
@@ -93,6 +95,7 @@ func (h *held) inspectChain(c *nftables.Conn, want *ruleset) error {
 	for _, r := range rules {
 		comment, _ := userdata.GetString(r.UserData, userdata.TypeComment)
 		h.rules = append(h.rules, comment)
+		h.exprs = append(h.exprs, r.Exprs)
 	}
 	return nil
 }
@@ -164,10 +167,19 @@ func (r *ruleset) compareChain(have *held, fix *repair) {
 	for i := range r.rules {
 		comments[i] = r.rules[i].comment
 	}
-	if !slices.Equal(comments, have.rules) {
-		fix.rules = true
+	// A comment is easily kept by whoever changes a rule, and the kernel keeps
+	// the handle. Rules that we have not made ourselves are made once more.
+	switch {
+	case !slices.Equal(comments, have.rules):
 		fix.because("rules of chain %s differ", r.chain.Name)
+	case len(r.installed) == 0:
+		fix.because("rules of chain %s are those of an earlier process", r.chain.Name)
+	case !reflect.DeepEqual(r.installed, have.exprs):
+		fix.because("rules of chain %s were changed", r.chain.Name)
+	default:
+		return
 	}
+	fix.rules = true
 }
 
 func sameSet(want, got *nftables.Set) bool {

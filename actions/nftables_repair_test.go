@@ -55,6 +55,11 @@ func TestNftablesRepair(t *testing.T) {
 			c.FlushChain(ourChain)
 			c.DelChain(ourChain)
 		}},
+		{name: "rule replaced under its comment", damage: func(t *testing.T, c *nftables.Conn) {
+			r := ourRules(t, c)[2]
+			r.Exprs = []expr.Any{&expr.Counter{}}
+			c.ReplaceRule(r)
+		}},
 		{name: "foreign rule in front", damage: func(t *testing.T, c *nftables.Conn) {
 			c.InsertRule(&nftables.Rule{Table: ourTable, Chain: ourChain, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}})
 		}},

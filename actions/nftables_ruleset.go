@@ -42,6 +42,10 @@ type ruleset struct {
 	allow6 *nftables.Set
 	rules  []rule
 
+	// installed is what the kernel showed of our rules when we had made them;
+	// none: we have not made them yet.
+	installed [][]expr.Any
+
 	allowed map[string][]nftables.SetElement // by set
 }
 

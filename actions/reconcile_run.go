@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// fullShare is how many times longer than a full pass the pause behind it is at
+// least.
+const fullShare = 50
+
 // lastTry is how long the end of Run waits for changes that came just before.
 const lastTry = 2 * time.Second
 
@@ -21,6 +25,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer next.Stop()
 	backoff := r.opt.MinBackoff
 	for full := true; ; {
+		began := r.opt.Now()
 		err := r.pass(ctx, full)
 		if ctx.Err() != nil {
 			r.finish(ctx)
@@ -28,7 +33,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		}
 		r.settle(err)
 		if full {
-			next.Reset(r.opt.Interval)
+			// Listing many bans is work for the kernel: a small share of it.
+			next.Reset(max(r.opt.Interval, fullShare*r.opt.Now().Sub(began)))
 		}
 		if err == nil {
 			backoff = r.opt.MinBackoff

@@ -12,7 +12,7 @@ import (
 // Defaults of a [Writer].
 const (
 	DefaultPositionInterval = time.Second
-	DefaultShutdownTimeout  = 5 * time.Second
+	DefaultShutdownTimeout  = 15 * time.Second
 
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 30 * time.Second

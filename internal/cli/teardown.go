@@ -80,6 +80,9 @@ func warnRunning(p *Process, table string) {
 		fmt.Fprintf(p.Err, "warning: the daemon runs and will make the table again; stop it first (%v)\n", err)
 		return
 	}
+	if w := l.Warning(); w != "" {
+		fmt.Fprintln(p.Err, "warning:", w)
+	}
 	if err := l.Close(); err != nil {
 		fmt.Fprintln(p.Err, "warning:", err)
 	}

@@ -11,8 +11,13 @@ import (
 // adoptedJail owns what was taken over. It is no name that a jail can have.
 const adoptedJail = "(adopted)"
 
-// adoptFrom takes over bans that an action holds and the state has lost. They
-// keep their end.
+// atEnd is how much time a ban must have left to be taken over: the state has
+// let go of it already, the kernel is about to.
+const atEnd = 3 * time.Second
+
+// adoptFrom takes over bans that an action holds and the state doesn't: the
+// state file was lost, or the last daemon was killed between the kernel and
+// the disk. They keep their end.
 func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 	entries, err := e.action.List(ctx)
 	if err != nil {
@@ -29,7 +34,7 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 	n := 0
 	for _, x := range entries {
 		i, ok := known[x.Target]
-		if x.Left <= 0 || ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
+		if x.Left <= atEnd || ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
 			continue
 		}
 		if !ok {

@@ -37,6 +37,31 @@ func TestBansWithoutStateAreAdopted(t *testing.T) {
 	c.stop()
 }
 
+// The kernel is ahead of the disk, as after a kill -9 between the two: what it
+// holds is kept, and stored.
+func TestBansAheadOfTheStateAreAdopted(t *testing.T) {
+	t.Parallel()
+	l := newKernelLab(t)
+	c := l.daemon(l.config(firewalled))
+	l.requests("192.0.2.1", 1)
+	l.waitHeld("192.0.2.1")
+	c.stop()
+	ahead := actions.NewNftables(actions.NftablesOptions{NetNS: l.ns.FD()})
+	t.Cleanup(func() { ahead.Close() })
+	check(t, ahead.Prepare(t.Context()))
+	check(t, ahead.Apply(t.Context(), []actions.Entry{{Target: pfx("192.0.2.9/32"), Left: 40 * time.Minute}}, nil))
+
+	c = l.daemon(l.config(firewalled))
+	c.journal.want(t, 1, "took over bans that are in force and not in the state", "bans", 1)
+	c.journal.want(t, 1, "bans compared with what the action held", "held", 2, "removed", 0)
+	l.wantStillHeld("192.0.2.9", 40*time.Minute)
+	c.stop()
+	c = l.daemon(l.config(firewalled))
+	c.journal.want(t, 0, "took over bans that are in force and not in the state")
+	l.wantStillHeld("192.0.2.9", 40*time.Minute)
+	c.stop()
+}
+
 // Each of two tables holds a ban of the same client: both stay.
 func TestAdoptionFromTwoTables(t *testing.T) {
 	t.Parallel()

@@ -10,10 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -63,9 +61,9 @@ type daemon struct {
 	locks   []*actions.TableLock
 	store   *store
 	loaded  *state.Loaded
-	adopt   bool                      // bans that an action holds and the state doesn't know are kept
 	adopted map[netip.Prefix]struct{} // targets of those, which are not stored yet
 	guard   *guard.Set
+	hangs   bool // some part did not end
 	action  []*enforcer
 }
 
@@ -122,30 +120,22 @@ func (d *daemon) lockTables() error {
 // openState opens the state file. Only another daemon's lock, or a newer
 // daemon's file, keeps this one from starting: without a disk it still bans.
 func (d *daemon) openState() error {
-	path := filepath.Join(d.Config.StateDir, stateFile)
-	_, statErr := os.Stat(path)
-	s, loaded, err := state.Open(path, time.Now())
+	d.store = newStore(filepath.Join(d.Config.StateDir, stateFile), d.Log)
+	loaded, err := d.store.start()
 	switch {
 	case errors.Is(err, state.ErrLocked), errors.Is(err, state.ErrNewer):
 		return err
 	case err != nil:
-		d.Log.Error("no state can be kept for now: bans go on, but a restart would forget what is not in the firewall", "path", path, "err", err)
+		d.Log.Error("no state can be kept for now: bans go on, but a restart would forget what is not in the firewall", "path", d.store.path, "err", err)
 		loaded = &state.Loaded{}
-		d.adopt = true
 	default:
-		sayLosses(d.Log, path, loaded)
-		d.adopt = loaded.Damaged != "" || errors.Is(statErr, fs.ErrNotExist)
-	}
-	d.store = &store{path: path, log: d.Log}
-	if s != nil {
-		d.store.open = s
+		sayLosses(d.Log, d.store.path, loaded)
 	}
 	d.loaded = loaded
 	return nil
 }
 
-// makeActions makes the actions that enforce. Nothing is asked of them yet,
-// unless bans are to be adopted.
+// makeActions makes the actions that enforce, and takes over what they hold.
 func (d *daemon) makeActions(ctx context.Context) error {
 	d.guard = guard.New(guard.FromConfig(d.Config.TrustedProxies, d.Config.Allow))
 	if entries, err := guard.Host(); err != nil {
@@ -172,7 +162,7 @@ func (d *daemon) makeActions(ctx context.Context) error {
 			Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile,
 		})
 		d.action = append(d.action, e)
-		if d.adopt && a.Type == config.TypeNftables {
+		if a.Type == config.TypeNftables {
 			d.adoptFrom(ctx, e)
 		}
 	}
@@ -234,20 +224,47 @@ func (d *daemon) run(ctx context.Context) error {
 			}
 		})
 	}
+	d.loaded, d.adopted = nil, nil // the engine has them now
 	if d.Ready != nil {
 		d.Ready()
 	}
 	d.Log.Info("running", "logs", len(d.Config.Logs), "jails", len(d.Config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans))
 	engine.loop(ctx, batches)
-	sources.Wait()
+	d.await(&sources, sourcePatience, "the reading of logs")
 	stopServing()
-	servers.Wait()
+	d.await(&servers, serverPatience, "an action or the state file")
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil
 }
 
+// How long parts may take to end; what serves has to store and enforce the last
+// changes.
+const (
+	sourcePatience = 5 * time.Second
+	serverPatience = state.DefaultShutdownTimeout + 5*time.Second
+)
+
+// await waits for a part to end, and goes on without it if it hangs: the
+// process ends then, and it with it.
+func (d *daemon) await(part *sync.WaitGroup, patience time.Duration, what string) {
+	done := make(chan struct{})
+	go func() {
+		part.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		d.hangs = true
+		d.Log.Error("going on without what hangs", "what", what, "after", patience.String())
+	}
+}
+
 // close lets go of everything, bans aside.
 func (d *daemon) close() {
+	if d.hangs {
+		return // closing could hang as well
+	}
 	for _, e := range d.action {
 		if err := e.action.Close(); err != nil {
 			d.Log.Warn("cannot close an action", "action", e.name, "err", err)

@@ -37,6 +37,9 @@ type engine struct {
 	enforcing  map[string]bool // actions that keep clients away
 	said       *sayer
 	counted    counted
+	late       <-chan *state.Loaded // of a state file that came later than the start
+	guard      guardian
+	guarded    uint64 // version of the guard that all bans were checked against
 
 	update  state.Update              // of the batch at hand, but for bans
 	changed map[netip.Prefix]struct{} // targets whose bans it changes
@@ -47,6 +50,12 @@ type engine struct {
 type reconciler interface {
 	Set(target netip.Prefix, until time.Time)
 	Delete(target netip.Prefix)
+}
+
+// guardian is what the engine needs of the never-ban set.
+type guardian interface {
+	Protected(target netip.Prefix) (reason string, yes bool)
+	Version() uint64
 }
 
 // logState is a log, and what was last said about its health.
@@ -62,6 +71,7 @@ type logState struct {
 func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 	c := d.Config
 	e := &engine{
+		late: d.store.late, guard: d.guard, guarded: d.guard.Version(),
 		log: d.Log, bans: newBanTable(c.MaxBans), offences: newHistory(maxOffences), origin: d.Host, put: put,
 		logs: map[string]*logState{}, reconciler: map[string]reconciler{}, enforcing: map[string]bool{}, said: newSayer(),
 		changed: map[netip.Prefix]struct{}{},
@@ -101,6 +111,8 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch) {
 		case b := <-batches:
 			e.batch(b, time.Now())
 			b.Done()
+		case l := <-e.late:
+			e.restoreLate(l, time.Now())
 		case <-ends.C:
 		case <-tick.C:
 			e.upkeep(time.Now())
@@ -165,7 +177,9 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 	attrs = append(attrs, "offence", d.Offence)
 	offence := state.Offence{Jail: d.Jail, Target: d.Target, Count: d.Offence, Last: time.Unix(0, d.Time)}
 	if d.Past {
-		e.offended(offence)
+		if !d.Observe {
+			e.offended(offence)
+		}
 		e.say(now, slog.LevelInfo, "offence found while catching up; its ban would be over", attrs...)
 		return
 	}
@@ -178,7 +192,9 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		return
 	}
 	e.touch(ban)
-	e.offended(offence)
+	if !d.Observe { // or else the first ban that is enforced would be a second offence
+		e.offended(offence)
+	}
 	e.enforce(ban)
 	attrs = append(attrs, "until", now.Add(d.Ban).UTC().Format(time.RFC3339))
 	if d.Observe {
@@ -243,6 +259,26 @@ func (e *engine) lift(b *state.Ban) {
 	}
 }
 
+// liftProtected ends bans of targets that have become protected since they
+// were banned: an address that is our own now, a new gateway.
+func (e *engine) liftProtected(now time.Time) {
+	v := e.guard.Version()
+	if v == e.guarded {
+		return
+	}
+	e.guarded = v
+	for target, h := range e.bans.bans {
+		reason, yes := e.guard.Protected(target)
+		if !yes {
+			continue
+		}
+		e.bans.drop(h)
+		e.lift(&h.Ban)
+		e.say(now, slog.LevelWarn, "ban lifted: its target is protected now", "target", target.String(), "reason", reason)
+	}
+	e.handOver()
+}
+
 // expire lets go of bans whose time is up. The actions end them by
 // themselves.
 func (e *engine) expire(now time.Time) {
@@ -282,6 +318,7 @@ func (e *engine) upkeep(now time.Time) {
 	e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.forget(now)...)
 	e.sayRest(now)
 	e.lookAtCounters(now)
+	e.liftProtected(now)
 	for _, l := range e.logs {
 		l.health.look(e.log, l)
 		l.suspects.look(e.log, e.said, l.Name, now)

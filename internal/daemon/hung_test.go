@@ -36,7 +36,7 @@ func TestHungDiskStopsNothing(t *testing.T) {
 	select {
 	case err := <-r.done:
 		check(t, err)
-	case <-time.After(patience):
+	case <-time.After(patience + state.DefaultShutdownTimeout):
 		t.Errorf("the daemon has not ended, want about %v", state.DefaultShutdownTimeout)
 	}
 	r.journal.want(t, 1, "the last changes could not be stored")

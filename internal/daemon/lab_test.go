@@ -59,7 +59,9 @@ func (j *journal) String() string {
 	return j.buf.String()
 }
 
-func (j *journal) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
+func (j *journal) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
 
 type record map[string]any
 
@@ -156,6 +158,7 @@ func newRig(t *testing.T, s start) *rig {
 		Options: Options{Config: c, Log: r.journal.logger(), Host: "here"},
 		guard:   guard.New(guard.FromConfig(c.TrustedProxies, c.Allow)),
 		loaded:  &s.loaded,
+		store:   newStore("/nonexistent", r.journal.logger()),
 		adopted: map[netip.Prefix]struct{}{},
 	}
 	for _, target := range s.adopted {

@@ -48,6 +48,35 @@ func (e *engine) restore(d *daemon) {
 	e.handOver()
 }
 
+// restoreLate takes up what a state file holds that could not be opened at the
+// start: its bans, unless the target has been banned anew, and offences that
+// have not been counted on since.
+func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
+	n := 0
+	for i := range l.Offences {
+		o := &l.Offences[i]
+		if e.offences.keys[o.Key()] == nil {
+			e.offences.add(o)
+			e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
+		}
+	}
+	for _, b := range l.Bans {
+		if _, yes := e.guard.Protected(b.Target); yes || e.bans.bans[b.Target] != nil {
+			e.touch(&b)
+			continue
+		}
+		ban := e.bans.restore(b, now)
+		e.tellDetector(ban)
+		e.enforce(ban)
+		n++
+	}
+	for e.bans.overfull() {
+		e.lift(e.bans.evict())
+	}
+	e.log.Info("took up what the state file holds", "bans", n)
+	e.handOver()
+}
+
 // tellDetector has a restored ban's target not counted: by nobody if an action
 // that is in use keeps it away, or else by the jails that own the ban.
 func (e *engine) tellDetector(b *state.Ban) {

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -8,12 +10,16 @@ import (
 	"github.com/tailban/tailban/state"
 )
 
-// store is a state file that may not be there yet: a commit opens it if it
-// could not be opened before, so that a daemon that started on a full or
-// missing disk stores what it holds as soon as it can.
+// openPatience is how long the start waits for the state file.
+const openPatience = 10 * time.Second
+
+// store is a state file that may not be there yet: on a full, missing or
+// hanging disk the daemon starts without it, and it is opened when that can be
+// done. What it holds is then sent to late, once.
 type store struct {
 	path    string
 	log     *slog.Logger
+	late    chan *state.Loaded
 	abandon bool // a commit hangs: closing would wait for it
 
 	mu   sync.Mutex
@@ -24,6 +30,43 @@ type store struct {
 type openStore interface {
 	state.Committer
 	Close() error
+}
+
+func newStore(path string, log *slog.Logger) *store {
+	return &store{path: path, log: log, late: make(chan *state.Loaded, 1)}
+}
+
+// errOpening means that the first attempt to open the file has not come back.
+var errOpening = errors.New("the disk does not answer")
+
+// start opens the file. If that takes too long it goes on in the background,
+// and the error wraps errOpening.
+func (s *store) start() (*state.Loaded, error) {
+	type result struct {
+		loaded *state.Loaded
+		err    error
+	}
+	c := make(chan result, 1)
+	s.mu.Lock() // commits wait until the file is open
+	go func() {
+		defer s.mu.Unlock()
+		open, loaded, err := state.Open(s.path, time.Now())
+		if err == nil {
+			s.open = open
+		}
+		c <- result{loaded, err}
+	}()
+	select {
+	case r := <-c:
+		return r.loaded, r.err
+	case <-time.After(openPatience):
+	}
+	go func() {
+		if r := <-c; r.err == nil {
+			s.late <- r.loaded
+		}
+	}()
+	return nil, fmt.Errorf("open state file %s: %w", s.path, errOpening)
 }
 
 // Commit implements state.Committer.
@@ -37,15 +80,15 @@ func (s *store) Commit(u state.Update) error {
 		}
 		sayLosses(s.log, s.path, loaded)
 		s.open = open
+		s.late <- loaded
 	}
 	return s.open.Commit(u)
 }
 
 func (s *store) close() error {
-	if s.abandon {
-		return nil
+	if s.abandon || !s.mu.TryLock() {
+		return nil // it hangs
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
 		return nil

@@ -17,7 +17,7 @@ func update(target string) state.Update {
 func TestStoreOpensWhenTheDiskComesBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	check(t, os.WriteFile(dir, nil, 0o600))
-	s := &store{path: filepath.Join(dir, stateFile), log: (&journal{}).logger()}
+	s := newStore(filepath.Join(dir, stateFile), (&journal{}).logger())
 	for range 2 {
 		if s.Commit(update("192.0.2.1/32")) == nil {
 			t.Fatal("a commit to nowhere succeeds")
@@ -39,7 +39,7 @@ func TestStoreOpensWhenTheDiskComesBack(t *testing.T) {
 // What is wrong with a file that is opened late is said like at the start.
 func TestStoreSaysWhatIsDamagedLater(t *testing.T) {
 	j := &journal{}
-	s := &store{path: filepath.Join(t.TempDir(), stateFile), log: j.logger()}
+	s := newStore(filepath.Join(t.TempDir(), stateFile), j.logger())
 	check(t, os.WriteFile(s.path, make([]byte, 1<<16), 0o600))
 	check(t, s.Commit(update("192.0.2.1/32")))
 	check(t, s.close())

@@ -5,6 +5,7 @@ package guard
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/gaissmai/bart"
@@ -21,6 +22,7 @@ type Entry struct {
 type Set struct {
 	static  []Entry
 	current atomic.Pointer[snapshot]
+	version atomic.Uint64
 }
 
 type snapshot struct {
@@ -76,8 +78,14 @@ func (s *Set) Update(dynamic []Entry) {
 			}
 		}
 	}
-	s.current.Store(snap)
+	old := s.current.Swap(snap)
+	if old == nil || !slices.Equal(old.entries, snap.entries) {
+		s.version.Add(1)
+	}
 }
+
+// Version is another number whenever the set has changed.
+func (s *Set) Version() uint64 { return s.version.Load() }
 
 // Entries lists the set as it is now.
 func (s *Set) Entries() []Entry { return s.current.Load().entries }

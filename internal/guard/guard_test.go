@@ -49,6 +49,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	s := New(nil)
+	own := []Entry{entry("203.0.113.1/32", "own address")}
+	before := s.Version()
+	s.Update(own)
+	changed := s.Version()
+	s.Update(own)
+	if changed == before || s.Version() != changed {
+		t.Errorf("versions %d, %d, %d: want another one only after a change", before, changed, s.Version())
+	}
+}
+
 func TestShared(t *testing.T) {
 	s := New([]Entry{entry("2001:db8:a::/48", "allowed"), entry("2001:db8:b:1::80/121", "trusted proxy")})
 	s.Update([]Entry{entry("2001:db8:1::1/128", "own address"), entry("203.0.113.1/32", "own address")})

@@ -12,7 +12,7 @@ import (
 const (
 	defaultMaxLine = 256 << 10
 	defaultPoll    = time.Second
-	defaultGrace   = 3 * time.Second
+	defaultGrace   = 2 * time.Minute
 
 	globEvery = time.Second
 
@@ -52,7 +52,7 @@ type FilesOptions struct {
 
 	// Grace is how long a file that has lost its name to another must have
 	// been quiet before it is let go: servers write to the old file until
-	// they are told to re-open. Default 3 s.
+	// they are told to re-open, some of their children longer. Default 2 min.
 	Grace time.Duration
 
 	// FromStart reads files that exist at the start and have no stored

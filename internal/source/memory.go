@@ -62,7 +62,7 @@ func (m *memory) drop(id identity) { delete(m.byID, id) }
 // with its content the furthest is taken. seen says that the identity was known
 // at all, under the followed name path or as a file of this run.
 func (m *memory) match(f *os.File, id identity, size int64, path string) (s start, ok, seen bool, err error) {
-	for _, c := range m.byID[id] {
+	for _, c := range m.candidates(id, path) {
 		if c.Path == path && !c.finished {
 			seen = true
 		}
@@ -75,6 +75,27 @@ func (m *memory) match(f *os.File, id identity, size int64, path string) (s star
 		}
 	}
 	return s, ok, seen, nil
+}
+
+// convincing is how many bytes of a file's beginning tell it from any other.
+const convincing = 64
+
+// candidates are the positions that an open file may have. Where none has its
+// identity, those of its name and inode count: the number of a device can
+// change from one boot, or one mount, to the next.
+func (m *memory) candidates(id identity, path string) []start {
+	if known := m.byID[id]; len(known) > 0 {
+		return known
+	}
+	var out []start
+	for i := range m.byPath[path] {
+		p := &m.byPath[path][i]
+		if p.Ino == id.ino && p.HeadLen >= convincing {
+			p.Dev = id.dev
+			out = append(out, start{Position: *p})
+		}
+	}
+	return out
 }
 
 // read reports whether a file of this size has been read to its end and let go.

@@ -236,3 +236,20 @@ func TestCatchUpAcrossManyBlocks(t *testing.T) {
 		}
 	})
 }
+
+// The device has another number after a reboot: the file is the same by its
+// inode and its beginning.
+func TestRestartWithAnotherDeviceNumber(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "")
+		o.Resume = firstRun(t, o, f, strings.Repeat("a line of the log, long enough to tell it from others\n", 2), path)
+		o.Resume[0].Dev += 7
+		write(t, f, "while stopped\n")
+		s := begin(t, o, path)
+		s.wants("while stopped\n")
+		if got := s.files.Stats().Gaps; got != 0 {
+			t.Errorf("%d gaps, want none", got)
+		}
+	})
+}

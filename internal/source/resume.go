@@ -19,7 +19,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 		lost := 0
 		for _, p := range stored {
 			l, ok := looks[path]
-			if ok && l.id == p.identity() {
+			if ok && (l.id == p.identity() || l.id.ino == p.Ino && p.HeadLen >= convincing) {
 				continue // in its place; follow looks at it more closely
 			}
 			if ok && l.err != nil && !missing(l.err) {
