@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -203,7 +205,29 @@ func (s *stage) flood(ctx context.Context) error {
 	if _, yes := s.packets(ctx); !yes {
 		return errors.New("the flooder gets no answer, but is not banned")
 	}
+	b, ok := s.banned()
+	if !ok {
+		return errors.New("tailban did not say that it banned the flooder")
+	}
+	s.say("tailban banned %s at its request %d within %s, until %s", b.Target, b.Count, b.Window, b.Until)
 	return nil
+}
+
+// ban is what the daemon's log says of one.
+type ban struct {
+	Msg, Target, Window, Until string
+	Count                      int
+}
+
+// banned finds the ban in the daemon's log.
+func (s *stage) banned() (ban, bool) {
+	for line := range strings.Lines(s.daemonLog.String()) {
+		var b ban
+		if json.Unmarshal([]byte(line), &b) == nil && b.Msg == "banned" {
+			return b, true
+		}
+	}
+	return ban{}, false
 }
 
 // watch has both go on until the ban is over.
