@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// rule is what a decision takes from the jail, or from the denial of agents,
-// that asks for it.
+// rule is what a decision takes from the jail, or from the denial, that asks
+// for it.
 type rule struct {
 	name    string
 	owner   int // of the ban
 	limit   int
 	window  time.Duration
-	ban     time.Duration
+	ban     []time.Duration // the ladder
 	observe bool
 	actions []string
 }
 
-// deny decides against a denied agent.
+// deny decides against a client that is denied.
 func (e *Engine) deny(v *Verdict, c *candidate) {
 	d := e.opt.Deny
 	if e.banned(c, enforced) || e.banned(c, d.owner()) {
@@ -36,37 +36,32 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 	}
 	d := Decision{
 		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
-		Time: e.ev.Time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Ban: r.ban,
-		Since: now, Until: now + int64(r.ban),
+		Time: e.ev.Time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
+		History: e.history(r.name, r.owner),
 		Observe: r.observe, Actions: r.actions, Line: c.at,
 	}
 	if e.opt.Guard != nil {
 		target, reason := e.opt.Guard.Check(c.target, c.client)
 		if reason != "" {
 			d.Refused = reason
+			d.ban(r.ban, e.offences(d.History, c.target, e.ev.Time)+1)
 			v.Decisions = append(v.Decisions, d)
 			return
 		}
 		d.Target = target
 	}
+	d.Offence = e.offences(d.History, d.Target, e.ev.Time) + 1
+	e.offended(d.History, d.Target, d.Offence, e.ev.Time)
+	d.ban(r.ban, d.Offence)
 	// A ban that would be over already runs, for the events that follow it in
 	// the log, as long as it would have; one that is enforced runs until it
 	// is lifted.
 	until := d.Until
-	if old := e.ev.Time + int64(r.ban); old <= now {
+	if old := e.ev.Time + int64(d.Ban); old <= now {
 		d.Past, until = true, old
 	}
-	d.Offence = e.offence(r.name, keyOf(d.Target), e.ev.Time)
 	e.setBan(keyOf(d.Target), r.owner, until)
 	v.Decisions = append(v.Decisions, d)
-}
-
-// offence counts one more and returns how many there are.
-func (e *Engine) offence(jail string, k key, at int64) int {
-	ok := offenceKey{k, jail}
-	n, _, _ := e.offences.get(ok, at)
-	e.offences.put(ok, n+1, at+int64(e.opt.Remember))
-	return n + 1
 }
 
 func (e *Engine) setBan(k key, owner int, until int64) {
@@ -122,12 +117,6 @@ func (e *Engine) jailIndex(name string) int {
 	return -1
 }
 
-// RestoreOffence tells the engine of earlier decisions of a jail against a
-// target.
-func (e *Engine) RestoreOffence(jail string, target netip.Prefix, count int, last time.Time) {
-	e.offences.put(offenceKey{keyOf(target), jail}, count, last.UnixNano()+int64(e.opt.Remember))
-}
-
 // Unban lets the target's events count again at once.
 func (e *Engine) Unban(target netip.Prefix) {
 	k := keyOf(target)
@@ -146,7 +135,7 @@ func (e *Engine) Unban(target netip.Prefix) {
 func (e *Engine) Forget(horizon int64) {
 	e.windows.forget(horizon)
 	e.bans.forget(horizon)
-	e.offences.forget(horizon)
+	e.past.forget(horizon)
 }
 
 // Stats are counters and sizes of an Engine.
@@ -168,6 +157,6 @@ func (e *Engine) Stats() Stats {
 		Windows: len(e.windows.index), Memory: e.windows.used,
 		Evicted: e.windows.evicted, Refused: e.windows.refused, Late: e.windows.late,
 		Bans: e.bans.len(), BansEvicted: e.bans.evicted,
-		Offences: e.offences.len(), OffencesLost: e.offences.evicted,
+		Offences: e.past.len(), OffencesLost: e.past.evicted,
 	}
 }

@@ -27,8 +27,9 @@ type Decision struct {
 	Count   int   // events in the window that crossed
 	Limit   int
 	Window  time.Duration
-	Ban     time.Duration
-	Offence int // 1: the jail's first decision against this target
+	Ban     time.Duration // the length of this one
+	Offence int           // 1: the first decision against this target in this history
+	History string        // what counts the offence: the jail's name, SharedHistory or ObservedHistory
 	Since   int64
 	Until   int64 // Since + Ban
 	Observe bool
@@ -55,7 +56,7 @@ const (
 	StepNobody                     // 2: the header named no client
 	StepAllowed                    // 3
 	StepWanted                     // 4: passed by its agent, within its limit
-	StepDenied                     // 5: a decision
+	StepDenied                     // 5: by agent or address; a decision
 	StepInfrastructure             // 6
 	StepBanned                     // 7: the target is banned already; counts for efficacy only
 	StepUnmatched                  // 7: no jail's conditions hold
@@ -64,7 +65,7 @@ const (
 )
 
 func (s Step) String() string {
-	return [NumSteps]string{"not a record", "unparsed", "no client", "allowed", "wanted agent", "denied agent",
+	return [NumSteps]string{"not a record", "unparsed", "no client", "allowed", "wanted agent", "denied",
 		"infrastructure", "already banned", "no jail", "counted"}[s]
 }
 

@@ -22,13 +22,17 @@ const (
 type Options struct {
 	Jails     []Jail
 	Wanted    []Wanted
-	Deny      *Deny // nil: no agent is denied
+	Deny      *Deny // nil: nobody is denied
 	Trusted   []netip.Prefix
 	Allow     []netip.Prefix
 	Guard     Guard         // nil: nobody is protected
 	MaxMemory int64         // bytes for windows; 0: DefaultMaxMemory
 	MaxBans   int           // targets known to be banned; 0: DefaultMaxBans
-	Remember  time.Duration // how long an offence counts; 0: DefaultRemember
+	Remember  time.Duration // how long an offence counts, where the rule doesn't say; 0: DefaultRemember
+
+	// SharedHistory has one count of offences per target in place of one per
+	// rule and target, which all count for Remember.
+	SharedHistory bool
 }
 
 // Engine takes lines through the order of exceptions to decisions. It is for
@@ -40,11 +44,12 @@ type Engine struct {
 	windows  *table
 	jails    []jail
 	wanted   []wanted
-	denied   agents
+	denied   denied
 
 	bans     *expiring[banKey, struct{}]
 	hosts    int // bans of single IPv6 addresses put so far: look for them too
-	offences *expiring[offenceKey, int]
+	past     *expiring[offenceKey, int]
+	remember map[string]time.Duration // by history, where it is not the options'
 
 	ev      event
 	verdict Verdict
@@ -53,7 +58,7 @@ type Engine struct {
 type jail struct {
 	*Jail
 	index   int
-	rule    uint16
+	limits  limits
 	matcher matcher
 }
 
@@ -90,9 +95,14 @@ func (d *Deny) owner() int {
 	return enforced
 }
 
-type offenceKey struct {
-	key
-	jail string
+// denied are those who are banned at first sight.
+type denied struct {
+	agents agents
+	from   *bart.Lite // nil: nobody
+}
+
+func (d *denied) holds(client netip.Addr, ev *event) bool {
+	return d.from != nil && d.from.Contains(client) || !d.agents.empty() && d.agents.in(ev.agent())
 }
 
 // Log is one log as the engine sees it: a format, its jails, its counters.
@@ -120,22 +130,19 @@ func NewEngine(o Options) *Engine {
 		resolver: parser.NewResolver(o.Trusted),
 		windows:  newTable(o.MaxMemory),
 		bans:     newExpiring[banKey, struct{}](o.MaxBans * holders(&o)),
-		offences: newExpiring[offenceKey, int](maxOffences),
+		past:     newExpiring[offenceKey, int](maxOffences),
+		remember: map[string]time.Duration{},
 	}
-	if len(o.Allow) > 0 {
-		e.allow = new(bart.Lite)
-		for _, p := range o.Allow {
-			e.allow.Insert(p)
-		}
-	}
+	e.SetAllow(o.Allow)
 	for i := range o.Jails {
 		j := &o.Jails[i]
 		e.jails = append(e.jails, jail{
 			Jail:    j,
 			index:   i,
-			rule:    e.windows.addRule(j.Limit, int64(j.Window)),
+			limits:  newLimits(e.windows, j),
 			matcher: newMatcher(&j.Where),
 		})
+		e.rememberAs(j.Name, j.Remember)
 	}
 	for _, w := range o.Wanted {
 		e.wanted = append(e.wanted, wanted{
@@ -144,9 +151,26 @@ func NewEngine(o Options) *Engine {
 		})
 	}
 	if o.Deny != nil {
-		e.denied = newAgents(o.Deny.Agents)
+		e.denied = denied{agents: newAgents(o.Deny.Agents), from: newSet(o.Deny.From)}
+		e.rememberAs(DenyName, o.Deny.Remember)
 	}
 	return e
+}
+
+// SetAllow puts others in the place of those who are allowed: all of them, the
+// options' included. It may be called between two lines.
+func (e *Engine) SetAllow(allow []netip.Prefix) { e.allow = newSet(allow) }
+
+// newSet returns a set of prefixes, nil if there are none.
+func newSet(prefixes []netip.Prefix) *bart.Lite {
+	if len(prefixes) == 0 {
+		return nil
+	}
+	set := new(bart.Lite)
+	for _, p := range prefixes {
+		set.Insert(p)
+	}
+	return set
 }
 
 // holders is how many bans there can be of one target: one that is enforced,
@@ -223,7 +247,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 			return
 		}
 	}
-	if !e.denied.empty() && e.denied.in(ev.agent()) {
+	if e.denied.holds(client, ev) {
 		v.Step = StepDenied
 		e.deny(v, &c)
 		if !e.opt.Deny.Observe {
@@ -277,9 +301,9 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate) {
 			continue
 		}
 		v.Step = StepCounted
-		if e.windows.add(j.rule, c.key, e.ev.Time) {
+		if limit := j.limits.of(c.client); e.windows.add(limit.rule, c.key, e.ev.Time) {
 			e.decide(v, c, &rule{
-				name: j.Name, owner: j.owner(j.index), limit: j.Limit, window: j.Window,
+				name: j.Name, owner: j.owner(j.index), limit: limit.events, window: j.Window,
 				ban: j.Ban, observe: j.Observe, actions: j.Actions,
 			})
 		}

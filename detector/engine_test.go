@@ -21,8 +21,42 @@ type bruteJail struct {
 // brute is the engine without any of its cleverness: no memory limit, no
 // forgetting, bans in a list.
 type brute struct {
-	jails []bruteJail
-	bans  []bruteBan
+	jails    []bruteJail
+	bans     []bruteBan
+	shared   bool
+	remember time.Duration // of what is shared
+	offences map[string]bruteOffence
+}
+
+type bruteOffence struct {
+	count  int
+	latest int64
+}
+
+// offend counts an offence of a jail.
+func (b *brute) offend(j *Jail, target netip.Prefix, at int64) int {
+	name, remember := j.Name, j.Remember
+	if b.shared {
+		name, remember = fmt.Sprintf("everybody's, observed: %v", j.Observe), b.remember
+	}
+	key := fmt.Sprint(name, target)
+	o := b.offences[key]
+	if at-o.latest >= int64(remember) {
+		o.count = 0
+	}
+	b.offences[key] = bruteOffence{o.count + 1, at}
+	return o.count + 1
+}
+
+// limit looks at every override: of those that hold the client the longest.
+func (j *bruteJail) limit(client netip.Addr) int {
+	limit, longest := j.Limit, -1
+	for _, o := range j.Overrides {
+		if o.From.Contains(client) && o.From.Bits() > longest {
+			limit, longest = o.Limit, o.From.Bits()
+		}
+	}
+	return limit
 }
 
 type bruteBan struct {
@@ -59,21 +93,28 @@ func (b *brute) event(client netip.Addr, path string, status int, at int64) (dec
 			w = &bruteWindow{}
 			j.windows[target] = w
 		}
-		if w.add(at, int64(j.Window), j.Limit) != crossing {
+		limit := j.limit(client)
+		if w.add(at, int64(j.Window), limit) != crossing {
 			continue
 		}
 		delete(j.windows, target)
-		ban := bruteBan{target: target, until: at + int64(j.Ban)}
+		offence := b.offend(j.Jail, target, at)
+		length := j.Ban[len(j.Ban)-1]
+		if offence <= len(j.Ban) {
+			length = j.Ban[offence-1]
+		}
+		ban := bruteBan{target: target, until: at + int64(length)}
 		if j.Observe {
 			ban.jail = j.Name
 		}
 		b.bans = append(b.bans, ban)
-		decided = append(decided, fmt.Sprintf("%s %s", j.Name, target))
+		decided = append(decided, fmt.Sprintf("%s %s, more than %d, offence %d, %v", j.Name, target, limit, offence, length))
 	}
 	return decided
 }
 
-// Several jails with conditions, limits from 0, equal times, late and
+// Several jails with conditions, limits from 0, other limits for some
+// networks, ladders, offences that are forgotten, equal times, late and
 // out-of-order events, both families, bans and their ends in between: the
 // engine decides what the brute force decides, at the same lines.
 func TestEngineEqualsBruteForce(t *testing.T) {
@@ -89,24 +130,35 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 			func(p string, _ int) bool { return p == "/b/y" }},
 	}
 	clients := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}
+	networks := pfx("203.0.113.0/24", "203.0.113.2/32", "203.0.113.0/31", "2001:db8::/32", "2001:db8::/64", "2001:db8:0:1::/64")
 	rapid.Check(t, func(t *rapid.T) {
 		var jails []Jail
-		b := &brute{}
+		b := &brute{
+			offences: map[string]bruteOffence{}, shared: rapid.Bool().Draw(t, "shared"),
+			remember: time.Duration(rapid.IntRange(1, 200).Draw(t, "remember")) * time.Second,
+		}
 		for i := range rapid.IntRange(1, 4).Draw(t, "jails") {
 			jails = append(jails, Jail{
 				Name: fmt.Sprintf("j%d", i), Logs: []string{"l"},
 				Limit:   rapid.IntRange(0, 8).Draw(t, "limit"),
 				Window:  time.Duration(rapid.IntRange(1, 30).Draw(t, "window")) * time.Second,
-				Ban:     time.Duration(rapid.IntRange(1, 60).Draw(t, "ban")) * time.Second,
+				Ban:     ladder(t),
 				Observe: rapid.IntRange(0, 3).Draw(t, "observe") == 0,
 			})
+			j := &jails[i]
+			if j.Remember = b.remember; !b.shared {
+				j.Remember = time.Duration(rapid.IntRange(1, 200).Draw(t, "jail's remember")) * time.Second
+			}
+			for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(networks), 0, 3, rapid.ID).Draw(t, "from") {
+				j.Overrides = append(j.Overrides, Override{n, rapid.IntRange(0, 12).Draw(t, "other limit")})
+			}
 		}
 		for i := range jails {
 			c := rapid.SampledFrom(conditions).Draw(t, "where")
 			jails[i].Where = c.where
 			b.jails = append(b.jails, bruteJail{&jails[i], map[netip.Prefix]*bruteWindow{}, c.matches})
 		}
-		e := NewEngine(Options{Jails: jails})
+		e := NewEngine(Options{Jails: jails, Remember: b.remember, SharedHistory: b.shared})
 		f, err := parser.NewFormat("nginx")
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +185,7 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 
 			var got []string
 			for _, d := range e.Line(l, []byte(text), false, Line{Number: int64(n)}, 0).Decisions {
-				got = append(got, fmt.Sprintf("%s %s", d.Jail, d.Target))
+				got = append(got, fmt.Sprintf("%s %s, more than %d, offence %d, %v", d.Jail, d.Target, d.Limit, d.Offence, d.Ban))
 				if d.Line.Number != int64(n) || d.Time != second(at) || d.Since != d.Time || d.Until != d.Time+int64(d.Ban) {
 					t.Fatalf("decision %+v at line %d", d, n)
 				}
@@ -151,13 +203,25 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 	})
 }
 
+// ladder draws one to three lengths that don't get shorter.
+func ladder(t *rapid.T) []time.Duration {
+	var out []time.Duration
+	length := time.Duration(0)
+	for range rapid.IntRange(1, 3).Draw(t, "steps") {
+		length += time.Duration(rapid.IntRange(0, 40).Draw(t, "longer by")) * time.Second
+		out = append(out, max(length, time.Second))
+	}
+	return out
+}
+
 func TestEngineAllocatesNothing(t *testing.T) {
 	e := NewEngine(Options{
 		Trusted: pfx("10.0.0.0/8"),
 		Jails: []Jail{
-			{Name: "a", Logs: []string{"l"}, Limit: 50, Window: time.Minute, Ban: time.Hour},
-			{Name: "b", Logs: []string{"l"}, Limit: 50, Window: time.Minute, Ban: time.Hour, Where: Where{Match: Conditions{Paths: paths(t, "/x/*", "~^/y")}}},
+			{Name: "a", Logs: []string{"l"}, Limit: 50, Window: time.Minute, Ban: bans(time.Hour)},
+			{Name: "b", Logs: []string{"l"}, Limit: 50, Window: time.Minute, Ban: bans(time.Hour), Where: Where{Match: Conditions{Paths: paths(t, "/x/*", "~^/y")}}, Overrides: []Override{{pfx("203.0.113.0/25")[0], 500}}},
 		},
+		Deny: &Deny{From: pfx("192.0.2.0/24", "2001:db8::/32"), Ban: bans(time.Hour)},
 	})
 	f, err := parser.NewFormat("nginx")
 	if err != nil {

@@ -50,14 +50,14 @@ func TestOrderOfExceptions(t *testing.T) {
 		Trusted: pfx("192.0.2.1/32", "10.0.0.0/8"),
 		Allow:   pfx("198.51.100.7/32", "2001:db8:a::/48", "10.7.7.7/32"),
 		Wanted:  []Wanted{{Name: "uptime", Agents: []string{"UptimeBot"}, Limit: 2, Window: time.Minute}},
-		Deny:    &Deny{Agents: []string{"sqlmap"}, Ban: time.Hour},
-		Guard:   fakeGuard{"203.0.113.99/32": "own address", "192.0.2.1/32": "trusted proxy", "2001:db8:b:1::/64": "→2001:db8:b:1::5/128", "2001:db8:d::/64": "shared"},
+		Deny:    &Deny{Agents: []string{"sqlmap"}, From: pfx("203.0.114.0/24", "2001:db8:e::/48", "198.51.100.0/24", "10.8.0.0/16"), Ban: bans(time.Hour)},
+		Guard:   fakeGuard{"203.0.113.99/32": "own address", "192.0.2.1/32": "trusted proxy", "10.8.1.1/32": "trusted proxy", "2001:db8:b:1::/64": "→2001:db8:b:1::5/128", "2001:db8:d::/64": "shared"},
 		Jails: []Jail{
-			{Name: "zero", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: time.Minute,
+			{Name: "zero", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: bans(time.Minute),
 				Where: Where{Match: Conditions{Paths: paths(t, "/trap")}}},
-			{Name: "three", Logs: []string{"l"}, Limit: 2, Window: 10 * time.Second, Ban: time.Minute,
+			{Name: "three", Logs: []string{"l"}, Limit: 2, Window: 10 * time.Second, Ban: bans(time.Minute),
 				Where: Where{Not: Conditions{Paths: paths(t, "/uncounted")}}},
-			{Name: "elsewhere", Logs: []string{"other"}, Limit: 0, Window: time.Second, Ban: time.Minute},
+			{Name: "elsewhere", Logs: []string{"other"}, Limit: 0, Window: time.Second, Ban: bans(time.Minute)},
 		},
 	})
 	f, err := parser.NewFormat("nginx")
@@ -88,10 +88,18 @@ func TestOrderOfExceptions(t *testing.T) {
 		{"4: … and then is an ordinary client", line("203.0.113.20", 3, "GET /trap HTTP/1.1", 200, "UptimeBot", "-"), "counted zero:203.0.113.20/32#1"},
 		{"4: … while another one passes", line("203.0.113.21", 3, "GET /trap HTTP/1.1", 200, "UptimeBot", "-"), "wanted agent"},
 		{"4 before 5: wanted and denied in one agent", line("203.0.113.22", 3, "GET / HTTP/1.1", 200, "UptimeBot sqlmap", "-"), "wanted agent"},
-		{"5: a denied agent is banned at first sight, in any case of letters", line("203.0.113.30", 4, "GET / HTTP/1.1", 200, "SQLMap/1.8", "-"), "denied agent deny:203.0.113.30/32#1"},
-		{"5: … and once only", line("203.0.113.30", 4, "GET / HTTP/1.1", 200, "SQLMap/1.8", "-"), "denied agent"},
-		{"5 before 6: through the bare proxy it is counted as denied, and refused by the guard", line(proxy, 4, "GET / HTTP/1.1", 200, "sqlmap", "-"), "denied agent deny:192.0.2.1/32 refused: trusted proxy"},
-		{"5: forwarded, the client is banned and not the proxy", line(proxy, 4, "GET / HTTP/1.1", 200, "sqlmap", "203.0.113.31"), "denied agent deny:203.0.113.31/32#1"},
+		{"5: a denied agent is banned at first sight, in any case of letters", line("203.0.113.30", 4, "GET / HTTP/1.1", 200, "SQLMap/1.8", "-"), "denied deny:203.0.113.30/32#1"},
+		{"5: … and once only", line("203.0.113.30", 4, "GET / HTTP/1.1", 200, "SQLMap/1.8", "-"), "denied"},
+		{"5 before 6: through the bare proxy it is counted as denied, and refused by the guard", line(proxy, 4, "GET / HTTP/1.1", 200, "sqlmap", "-"), "denied deny:192.0.2.1/32 refused: trusted proxy"},
+		{"5: forwarded, the client is banned and not the proxy", line(proxy, 4, "GET / HTTP/1.1", 200, "sqlmap", "203.0.113.31"), "denied deny:203.0.113.31/32#1"},
+		{"5: a denied address is banned at first sight, and only the client's own", line("203.0.114.9", 4, "GET / HTTP/1.1", 200, "x", "-"), "denied deny:203.0.114.9/32#1"},
+		{"5: … once only", line("203.0.114.9", 4, "GET / HTTP/1.1", 200, "x", "-"), "denied"},
+		{"5: … of IPv6 its /64, however wide the denied range is", line("2001:db8:e:7::9", 4, "GET / HTTP/1.1", 200, "x", "-"), "denied deny:2001:db8:e:7::/64#1"},
+		{"5: … behind the proxy", line(proxy, 4, "GET / HTTP/1.1", 200, "x", "203.0.114.10"), "denied deny:203.0.114.10/32#1"},
+		{"5: … a stranger's header accuses nobody", line("203.0.113.32", 4, "GET /uncounted HTTP/1.1", 200, "x", "203.0.114.11"), "no jail"},
+		{"3 before 5: an address that is allowed and in a denied range", line("198.51.100.7", 4, "GET / HTTP/1.1", 200, "x", "-"), "allowed"},
+		{"4 before 5: a wanted agent at a denied address", line("203.0.114.12", 4, "GET / HTTP/1.1", 200, "UptimeBot", "-"), "wanted agent"},
+		{"5 before 6: a denied range that holds a trusted proxy", line("10.8.1.1", 4, "GET / HTTP/1.1", 200, "x", "-"), "denied deny:10.8.1.1/32 refused: trusted proxy"},
 		{"6: the proxy on its own behalf", line(proxy, 5, "GET /trap HTTP/1.1", 200, "x", "-"), "infrastructure"},
 		{"6: a chain of proxies only", line(proxy, 5, "GET /trap HTTP/1.1", 200, "x", "10.1.1.1, 10.2.2.2"), "infrastructure"},
 		{"7: conditions that don't hold", line("203.0.113.40", 6, "GET /uncounted HTTP/1.1", 200, "x", "-"), "no jail"},
@@ -146,6 +154,8 @@ func TestOrderOfExceptions(t *testing.T) {
 	}
 }
 
+func bans(ladder ...time.Duration) []time.Duration { return ladder }
+
 func paths(t *testing.T, ss ...string) []PathPattern {
 	t.Helper()
 	var out []PathPattern
@@ -163,8 +173,8 @@ func paths(t *testing.T, ss ...string) []PathPattern {
 // the same thing once.
 func TestObserve(t *testing.T) {
 	e := NewEngine(Options{Jails: []Jail{
-		{Name: "watch", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: time.Minute, Observe: true},
-		{Name: "real", Logs: []string{"l"}, Limit: 1, Window: time.Minute, Ban: time.Minute},
+		{Name: "watch", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: bans(time.Minute), Observe: true},
+		{Name: "real", Logs: []string{"l"}, Limit: 1, Window: time.Minute, Ban: bans(time.Minute)},
 	}})
 	f, err := parser.NewFormat("nginx")
 	if err != nil {
@@ -186,10 +196,10 @@ func TestObserve(t *testing.T) {
 // the others to their work.
 func TestNothingEnforcedHidesNothing(t *testing.T) {
 	e := NewEngine(Options{
-		Deny: &Deny{Agents: []string{"sqlmap"}, Ban: time.Hour, Observe: true},
+		Deny: &Deny{Agents: []string{"sqlmap"}, Ban: bans(time.Hour), Observe: true},
 		Jails: []Jail{
-			{Name: "note", Logs: []string{"l"}, Limit: 1, Window: time.Minute, Ban: time.Minute, Passive: true, Actions: []string{"log"}},
-			{Name: "real", Logs: []string{"l"}, Limit: 3, Window: time.Minute, Ban: time.Minute, Actions: []string{"fw"}},
+			{Name: "note", Logs: []string{"l"}, Limit: 1, Window: time.Minute, Ban: bans(time.Minute), Passive: true, Actions: []string{"log"}},
+			{Name: "real", Logs: []string{"l"}, Limit: 3, Window: time.Minute, Ban: bans(time.Minute), Actions: []string{"fw"}},
 		},
 		MaxBans: 1, // of targets: the three rules must not push each other out
 	})
@@ -216,9 +226,9 @@ func TestCutLines(t *testing.T) {
 	e := NewEngine(Options{
 		Trusted: pfx("192.0.2.1/32"),
 		Jails: []Jail{
-			{Name: "not-ok", Logs: []string{"l"}, Window: time.Second, Ban: time.Minute, Where: Where{Not: Conditions{Status: []StatusRange{{200, 200}}}}},
-			{Name: "no-browser", Logs: []string{"l"}, Window: time.Second, Ban: time.Minute, Where: Where{Not: Conditions{Agents: []string{"mozilla"}}}},
-			{Name: "post", Logs: []string{"l"}, Limit: 9, Window: time.Second, Ban: time.Minute, Where: Where{Match: Conditions{Methods: []string{"POST"}}}},
+			{Name: "not-ok", Logs: []string{"l"}, Window: time.Second, Ban: bans(time.Minute), Where: Where{Not: Conditions{Status: []StatusRange{{200, 200}}}}},
+			{Name: "no-browser", Logs: []string{"l"}, Window: time.Second, Ban: bans(time.Minute), Where: Where{Not: Conditions{Agents: []string{"mozilla"}}}},
+			{Name: "post", Logs: []string{"l"}, Limit: 9, Window: time.Second, Ban: bans(time.Minute), Where: Where{Match: Conditions{Methods: []string{"POST"}}}},
 		},
 	})
 	f, err := parser.NewFormat("nginx")
@@ -245,7 +255,7 @@ func TestCutLines(t *testing.T) {
 // Catching up with old lines: a ban that would be over is an offence and
 // nothing more; one that would still run starts now.
 func TestPast(t *testing.T) {
-	e := NewEngine(Options{Jails: []Jail{{Name: "j", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: 10 * time.Second}}})
+	e := NewEngine(Options{Jails: []Jail{{Name: "j", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: bans(10 * time.Second)}}})
 	f, err := parser.NewFormat("nginx")
 	if err != nil {
 		t.Fatal(err)
@@ -278,8 +288,8 @@ func TestPast(t *testing.T) {
 
 func TestRestoreAndUnban(t *testing.T) {
 	e := NewEngine(Options{Jails: []Jail{
-		{Name: "watch", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: time.Minute, Observe: true},
-		{Name: "j", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: time.Minute},
+		{Name: "watch", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: bans(time.Minute), Observe: true},
+		{Name: "j", Logs: []string{"l"}, Limit: 0, Window: time.Second, Ban: bans(time.Minute)},
 	}})
 	f, err := parser.NewFormat("nginx")
 	if err != nil {
@@ -327,7 +337,7 @@ func TestRestoreAndUnban(t *testing.T) {
 
 // An observed denial is said once, and again after an unban.
 func TestObservedDenial(t *testing.T) {
-	e := NewEngine(Options{Deny: &Deny{Agents: []string{"sqlmap"}, Ban: time.Hour, Observe: true}})
+	e := NewEngine(Options{Deny: &Deny{Agents: []string{"sqlmap"}, Ban: bans(time.Hour), Observe: true}})
 	f, err := parser.NewFormat("nginx")
 	if err != nil {
 		t.Fatal(err)

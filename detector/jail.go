@@ -4,20 +4,30 @@
 package detector
 
 import (
+	"net/netip"
 	"time"
 )
 
 // Jail is a rule with a name.
 type Jail struct {
-	Name    string
-	Logs    []string      // names of the logs whose events it sees
-	Where   Where         // which events count
-	Limit   int           // more than this many in any Window bans; 0 bans at first sight
-	Window  time.Duration // > 0
-	Ban     time.Duration // > 0
-	Observe bool          // decide and record, enforce nothing
-	Actions []string      // names of the actions that enforce its bans
-	Passive bool          // none of Actions keeps anybody away (they only log)
+	Name      string
+	Logs      []string        // names of the logs whose events it sees
+	Where     Where           // which events count
+	Limit     int             // more than this many in any Window bans; 0 bans at first sight
+	Overrides []Override      // other limits for some; the longest prefix that holds the client is the one that counts
+	Window    time.Duration   // > 0
+	Ban       []time.Duration // the ladder: length of the first ban, the second …, the last for all further ones; at least one, each > 0
+	Remember  time.Duration   // how long after the latest offence the count begins anew; 0: that of the options
+	Observe   bool            // decide and record, enforce nothing
+	Actions   []string        // names of the actions that enforce its bans
+	Passive   bool            // none of Actions keeps anybody away (they only log)
+}
+
+// Override is a limit for the clients of a network, in place of their jail's.
+// Each client still has a window of its own.
+type Override struct {
+	From  netip.Prefix // masked; IPv6 at most /64, so that a target is all inside or all outside
+	Limit int
 }
 
 // Wanted is a machine that is let pass by its user agent alone
@@ -30,17 +40,21 @@ type Wanted struct {
 	Window time.Duration
 }
 
-// DenyName is the name under which decisions against denied agents appear in
+// DenyName is the name under which decisions against the denied appear in
 // place of a jail's.
 const DenyName = "deny"
 
-// Deny is the rule for denied agents: a decision at first sight.
+// Deny is the rule for those who are denied, by their user agent or their
+// address: a decision at first sight. It is about the client's own target,
+// however wide the range is that holds it.
 type Deny struct {
-	Agents  []string // substrings, matched without regard to case
-	Ban     time.Duration
-	Observe bool
-	Actions []string
-	Passive bool
+	Agents   []string       // substrings, matched without regard to case
+	From     []netip.Prefix // masked
+	Ban      []time.Duration
+	Remember time.Duration
+	Observe  bool
+	Actions  []string
+	Passive  bool
 }
 
 // MinMemory is the least [Options.MaxMemory] with which a rule of that limit

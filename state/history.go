@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Offence is how often a jail has decided against a target.
+// Offence is how often has been decided against a target, by a jail or, where
+// several share a history, by these together.
 type Offence struct {
-	Jail   string       `json:"jail"`
+	Jail   string       `json:"jail"` // or the name of the history that is shared
 	Target netip.Prefix `json:"target"`
 	Count  int          `json:"count"`
 	Last   time.Time    `json:"last"` // event time of the latest decision

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/detector"
@@ -44,16 +45,24 @@ func describe(w io.Writer, path string, c *config.Config) error {
 	for i := range c.Jails {
 		j := &c.Jails[i]
 		fmt.Fprintf(tw, "  %s\ton %s\tmore than %d in %s\tban %s\t%s\n", j.Name, strings.Join(j.Logs, ", "),
-			j.Limit, config.FormatDuration(j.Window), config.FormatDuration(j.Ban), effect(j.Observe, j.Actions))
-		if text := whereText(&j.Where); text != "" {
-			fmt.Fprintf(tw, "  \t%s\n", text)
+			j.Limit, config.FormatDuration(j.Window), config.FormatLadder(j.Ban), effect(j.Observe, j.Actions))
+		for _, text := range []string{whereText(&j.Where), overridesText(j.Overrides), rememberText(j.Ban, j.Remember)} {
+			if text != "" {
+				fmt.Fprintf(tw, "  \t%s\n", text)
+			}
 		}
 	}
 	if d := c.Deny; d != nil {
-		fmt.Fprintf(tw, "  %s\tagents %s\tat first sight\tban %s\t%s\n", detector.DenyName, quoteAll(d.Agents),
-			config.FormatDuration(d.Ban), effect(d.Observe, d.Actions))
+		fmt.Fprintf(tw, "  %s\t%s\tat first sight\tban %s\t%s\n", detector.DenyName, deniedText(d),
+			config.FormatLadder(d.Ban), effect(d.Observe, d.Actions))
+		if text := rememberText(d.Ban, d.Remember); text != "" {
+			fmt.Fprintf(tw, "  \t%s\n", text)
+		}
 	}
 	tw.Flush()
+	if c.SharedHistory {
+		fmt.Fprintln(&b, "  A client's offences count together, whichever of these they were against.")
+	}
 	fmt.Fprintln(&b, "\nActions")
 	for _, a := range c.Actions {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", a.Name, a.Type, actionText(&a))
@@ -62,6 +71,12 @@ func describe(w io.Writer, path string, c *config.Config) error {
 	fmt.Fprintln(&b, "\nLists")
 	fmt.Fprintf(tw, "  trusted_proxies\t%s\n", plural(len(c.TrustedProxies), "range"))
 	fmt.Fprintf(tw, "  allow\t%s\n", plural(len(c.Allow), "range"))
+	if len(c.AllowHosts) > 0 {
+		fmt.Fprintf(tw, "  \t%s, looked up while the daemon runs: %s\n", plural(len(c.AllowHosts), "host name"), strings.Join(c.AllowHosts, ", "))
+	}
+	for _, l := range c.Lists {
+		fmt.Fprintf(tw, "  %s\t%s, in %s\n", l.Path, plural(l.Entries, "range"), l.Key)
+	}
 	for _, l := range c.Providers {
 		fmt.Fprintf(tw, "  %s\t%s: built in, as of %s\n", l.Name, plural(len(l.Prefixes), "range"), l.Snapshot)
 	}
@@ -72,6 +87,41 @@ func describe(w io.Writer, path string, c *config.Config) error {
 	fmt.Fprintf(&b, "\nState in %s\n", c.StateDir)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// maxOverrides is how many networks of a jail are named.
+const maxOverrides = 3
+
+// overridesText writes other limits, those of the file's first networks.
+func overridesText(overrides []detector.Override) string {
+	var parts []string
+	for _, o := range overrides[:min(len(overrides), maxOverrides)] {
+		parts = append(parts, fmt.Sprintf("more than %d from %s", o.Limit, o.From))
+	}
+	if n := len(overrides) - maxOverrides; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d more networks with limits of their own", n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rememberText tells how long offences count, where that makes a difference.
+func rememberText(ladder []time.Duration, remember time.Duration) string {
+	if len(ladder) < 2 {
+		return ""
+	}
+	return "offences are forgotten " + config.FormatDuration(remember) + " after the latest"
+}
+
+// deniedText tells who is denied.
+func deniedText(d *detector.Deny) string {
+	var parts []string
+	if len(d.Agents) > 0 {
+		parts = append(parts, "agents "+quoteAll(d.Agents))
+	}
+	if len(d.From) > 0 {
+		parts = append(parts, plural(len(d.From), "range"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // maxNamed is how many of the files that a pattern matches are named.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -45,9 +46,9 @@ func TestBad(t *testing.T) {
 		{name: "unknown key", tail: jail + "limt = 1", want: `11: jails.x.limt: unknown key, did you mean "limit"?`},
 		{name: "swapped letters", top: `mdoe = "observe"`, want: `1: mdoe: unknown key, did you mean "mode"?`},
 		{name: "wrong case", top: `Mode = "observe"`, want: `1: Mode: unknown key, did you mean "mode"?`},
-		{name: "nothing near", tail: "[deny]\nagents = \"x\"\nban = \"1d\"\nreason = 1", want: `10: deny.reason: unknown key (known: ban, mode, actions, agents)`},
+		{name: "nothing near", tail: "[deny]\nagents = \"x\"\nban = \"1d\"\nreason = 1", want: `10: deny.reason: unknown key (known: ban, remember, mode, actions, agents, from)`},
 		{name: "unknown table", tail: "[jail.x]", want: `7: jail: unknown key, did you mean "jails"?`},
-		{name: "quoted key", tail: "[deny]\nagents = \"x\"\nban = \"1d\"\n\"a b\" = 1", want: `10: deny."a b": unknown key (known: ban, mode, actions, agents)`},
+		{name: "quoted key", tail: "[deny]\nagents = \"x\"\nban = \"1d\"\n\"a b\" = 1", want: `10: deny."a b": unknown key (known: ban, remember, mode, actions, agents, from)`},
 		{name: "no condition", tail: jail + `where = { status = 404, not = { methods = "GET" } }`, want: `11: jails.x.where.not.methods: unknown key, did you mean "method"?`},
 		{name: "not in not", tail: jail + `where.not = { not = { path = "/" }, path = "/" }`, want: `11: jails.x.where.not.not: unknown key (known: method, path, status, agent)`},
 
@@ -79,7 +80,16 @@ func TestBad(t *testing.T) {
 1: allow = "2001::/15": is too wide: /16 at most`},
 		{name: "host bits", top: `allow = ["192.0.2.1/24", "2001:db8::1/48"]`, want: `1: allow = "192.0.2.1/24": has bits set behind the mask, is "192.0.2.0/24" meant?
 1: allow = "2001:db8::1/48": has bits set behind the mask, is "2001:db8::/48" meant?`},
-		{name: "host name", top: `allow = "office.example.net"`, want: `1: allow = "office.example.net": host names are not supported yet`},
+		{name: "host name of a proxy", top: `trusted_proxies = "office.example.net"`, want: `1: trusted_proxies = "office.example.net": host names can be in allow only`},
+		{name: "host name twice", top: `allow = ["a.example", "A.Example."]`, want: `1: allow = "A.Example.": is listed twice`},
+		{name: "long host name", top: `allow = ["` + strings.Repeat("a.", 127) + `b", "` + strings.Repeat("a", 64) + `.example"]`,
+			want: `1: allow = "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.…: is longer than a host name can be (253 characters, 63 between dots)
+1: allow = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…: is longer than a host name can be (253 characters, 63 between dots)`},
+		{name: "many host names", top: "allow = [" + hostNames(33) + "]", want: `1: allow = "h32.example": is one host name too many (32 at most): write their addresses, or name a file of them`},
+		{name: "relative file of addresses", top: `allow = "file:monitors.txt"`, want: `1: allow = "file:monitors.txt": must be an absolute path behind "file:"`},
+		{name: "no file of addresses", top: `trusted_proxies = "file:/nowhere/proxies.txt"`, want: `1: trusted_proxies = "file:/nowhere/proxies.txt": cannot be read: no such file or directory`},
+		{name: "folder of addresses", top: `allow = "file:/"`, want: `1: allow = "file:/": is no regular file`},
+		{name: "device of addresses", top: `allow = "file:/dev/zero"`, want: `1: allow = "file:/dev/zero": is no regular file`},
 		{name: "port", top: `allow = ["192.0.2.1:80", "[::1]:80"]`, want: `1: allow = "192.0.2.1:80": must be an address without a port
 1: allow = "[::1]:80": must be an address without a port`},
 		{name: "zone", top: `allow = "fe80::1%eth0"`, want: `1: allow = "fe80::1%eth0": addresses with a zone are not supported`},
@@ -119,7 +129,35 @@ func TestBad(t *testing.T) {
 		{name: "short", tail: "[jails.x]\nlimit = 1\nwindow = \"0s\"\nban = \"0m\"", want: `9: jails.x.window = "0s": must be from 1s to 1w
 10: jails.x.ban = "0m": must be from 1s to 365d`},
 		{name: "overflow", tail: "[jails.x]\nlimit = 1\nwindow = \"1s\"\nban = \"99999999999999999999w\"", want: `10: jails.x.ban = "99999999999999999999w": is longer than 292 years`},
-		{name: "growing bans", tail: "[jails.x]\nlimit = 1\nwindow = \"1s\"\nban = [\"1h\", \"1d\"]", want: `10: jails.x.ban = ["1h", "1d"]: must be one duration, like "1h": bans that grow are not supported yet`},
+		{name: "ladder", tail: "[jails.x]\nlimit = 1\nwindow = \"1s\"\nban = [\n\"1h\",\n\"1d\",\n\"23h\",\n\"2y\", \"2d\"]", want: `13: jails.x.ban = "23h": is shorter than a step before it (1d): a further offence can't shorten the ban
+14: jails.x.ban = "2y": must be a duration like "60s", "1h30m" or "7d" (units w, d, h, m, s, longest first)`},
+		{name: "no step", tail: "[jails.x]\nlimit = 1\nwindow = \"1s\"\nban = []", want: `10: jails.x.ban = []: must not be empty`},
+		{name: "many steps", tail: "[defaults]\nban = [" + strings.Repeat(`"1s",`, 17) + "]", want: `8: defaults.ban = ["1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s"…: has 17 steps: 16 at most, the last holds for all further offences`},
+		{name: "remember", top: `remember = "59m"`, want: `1: remember = "59m": must be from 1h to 365d`},
+		{name: "jail's remember", tail: jail + `remember = "366d"`, want: `11: jails.x.remember = "366d": must be from 1h to 365d`},
+		{name: "remember's type", tail: "[defaults]\nremember = 30", want: `8: defaults.remember = 30: must be in quotes and have a unit, like "30s"`},
+		{name: "remember where all is shared", top: `shared_history = true`, tail: jail + "remember = \"1d\"\n[defaults]\nremember = \"1d\"", want: `12: jails.x.remember = "1d": with shared_history there is one history for all jails: put this at the top level
+14: defaults.remember = "1d": with shared_history there is one history for all jails: put this at the top level`},
+		{name: "shared", top: `shared_history = "yes"`, want: `1: shared_history = "yes": must be true or false, without quotes`},
+
+		// overrides
+		{name: "override", tail: jail + "override = [\n{ from = \"203.0.113.0/24\" },\n{ limit = 5 },\n{ from = \"203.0.113.1/24\", limit = -1 },\n{ form = \"::/0\", limit = 1, from = \"2001:db8::/65\" },\n\"203.0.113.0/24\",\n{ from = \"office.example.net\", limit = 1 },\n{ from = \"203.0.113.0/24\", limit = 1 },\n{ from = 5, limit = 1 }, { from = [\"192.0.2.1:80\"], limit = 1 }, { from = \"192.0.2.1:80\", limit = 1 }]",
+			want: `12: jails.x.override.limit: required: the limit of clients in that network
+13: jails.x.override.from: required: an address, or a range like "203.0.113.0/24"
+14: jails.x.override.from = "203.0.113.1/24": has bits set behind the mask, is "203.0.113.0/24" meant?
+14: jails.x.override.limit = -1: must be a whole number, 0 or more
+15: jails.x.override.from = "2001:db8::/65": is narrower than /64, by which IPv6 clients are counted
+15: jails.x.override.form: unknown key, did you mean "from"?
+16: jails.x.override = "203.0.113.0/24": must be a table like { from = "203.0.113.0/24", limit = 500 }
+17: jails.x.override.from = "office.example.net": must be one address, or one range like "203.0.113.0/24"
+18: jails.x.override.from = "203.0.113.0/24": is listed twice
+19: jails.x.override.from = 5: must be text in quotes
+19: jails.x.override.from = ["192.0.2.1:80"]: must be text in quotes
+19: jails.x.override.from = "192.0.2.1:80": must be an address without a port`},
+		{name: "no override", tail: jail + `override = []`, want: `11: jails.x.override = []: must not be empty`},
+		{name: "many overrides", tail: jail + "override = [" + overrides(101) + "]", want: `11: jails.x.override = [{…}, {…}, {…}, {…}, {…}, {…}, {…}, {…}, {…}, {…}, {…}, {…}…: has 101 networks: 100 at most`},
+		{name: "default override", tail: "[defaults]\noverride = []", want: `8: defaults.override = []: other limits have no default: put them into the jail whose limit they replace`},
+		{name: "override beyond the memory", tail: jail + "override = [\n{ from = \"192.0.2.1\", limit = 9 },\n{ from = \"203.0.113.0/24\", limit = 100000 }]", want: `13: jails.x.override.limit: a limit of 100000 in 1s needs max_memory of at least 251MiB`},
 		{name: "unknown log", tail: jail + `log = "ngnix"`, want: `11: jails.x.log = "ngnix": there is no log of this name, did you mean "nginx"?`},
 		{name: "no log", tail: jail + `log = []`, want: `11: jails.x.log = []: must not be empty`},
 		{name: "log twice", tail: jail + `log = ["nginx", "nginx"]`, want: `11: jails.x.log = "nginx": is listed twice`},
@@ -148,8 +186,12 @@ func TestBad(t *testing.T) {
 
 		// deny and wanted
 		{name: "deny", tail: "[deny]", want: `7: deny.ban: required, here or in [defaults]
-7: deny.agents: required: a list of texts that occur in user agents`},
+7: deny.agents: required, or else from: who is banned at first sight`},
 		{name: "nobody denied", tail: "[deny]\nban = \"1d\"\nagents = []", want: `9: deny.agents = []: must not be empty`},
+		{name: "no address denied", tail: "[deny]\nban = \"1d\"\nfrom = []", want: `9: deny.from = []: must not be empty`},
+		{name: "denied addresses", tail: "[deny]\nban = \"1d\"\nfrom = [\"192.0.2.1/24\", \"evil.example.net\", \"0.0.0.0/0\"]", want: `9: deny.from = "192.0.2.1/24": has bits set behind the mask, is "192.0.2.0/24" meant?
+9: deny.from = "evil.example.net": host names can be in allow only
+9: deny.from = "0.0.0.0/0": is every address there is`},
 		{name: "wanted", tail: "[wanted.up]", want: `7: wanted.up.agent: required: text that occurs in the user agent
 7: wanted.up.agent_only: must be true: proof by address or DNS is not supported yet
 7: wanted.up.limit: required
@@ -179,6 +221,24 @@ func TestBad(t *testing.T) {
 			check(t, doc, nil, "jails.toml:"+strings.ReplaceAll(tt.want, "\n", "\njails.toml:"))
 		})
 	}
+}
+
+// hostNames lists n of them.
+func hostNames(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "\"h%d.example\",", i)
+	}
+	return b.String()
+}
+
+// overrides lists n networks.
+func overrides(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{ from = \"192.0.2.%d\", limit = 5 },", i)
+	}
+	return b.String()
 }
 
 // check parses the document and compares all problems.

@@ -22,12 +22,14 @@ import (
 type Config struct {
 	TrustedProxies []netip.Prefix // masked, unmapped; providers replaced by their ranges
 	Allow          []netip.Prefix // likewise
+	AllowHosts     []string       // host names that are allowed, in lower case, without the dot at the end
 	Providers      []Provider     // the provider names used above
+	Lists          []List         // the files of addresses used above
 
 	Logs    []Log             // at least one
 	Jails   []detector.Jail   // at least one, every field filled in
 	Wanted  []detector.Wanted // machines let pass by their agent
-	Deny    *detector.Deny    // nil: no agent is denied
+	Deny    *detector.Deny    // nil: nobody is denied
 	Actions []Action          // at least one, except in Builtin
 
 	StateDir  string // absolute
@@ -35,15 +37,25 @@ type Config struct {
 	MaxBans   int    // in force at a time
 	Observe   bool   // mode = "observe" for all; every jail's Observe and Deny's is then true, too
 
+	Remember      time.Duration // how long offences count where a jail doesn't say
+	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
+
 	warnings Problems
 }
 
 // Provider is a provider name that was used, and what it stood for.
 type Provider struct {
-	Key      string         // "trusted_proxies" or "allow"
+	Key      string         // "trusted_proxies", "allow" or "deny.from"
 	Name     string         // "cloudflare"
 	Prefixes []netip.Prefix // the ranges
 	Snapshot string         // day of the ranges, as YYYY-MM-DD
+}
+
+// List is a file of addresses that was used.
+type List struct {
+	Key     string // as of a Provider
+	Path    string
+	Entries int // different ones
 }
 
 // Log is one set of files in one format.
@@ -80,6 +92,7 @@ const (
 	DefaultFormat    = "combined"
 	DefaultTable     = "tailban"
 	DefaultReconcile = 30 * time.Second
+	DefaultRemember  = detector.DefaultRemember
 )
 
 // maxFile is how large the file may be, in bytes.
@@ -104,19 +117,19 @@ func Load(path string, env []string) (*Config, error) {
 	return Parse(path, data, env)
 }
 
-// Parse checks a configuration that has been read. name is what problems call
-// the file. If it isn't accepted the error is of type Problems.
+// Parse checks a configuration that has been read, with the files of addresses
+// that it names. name is what problems call the file. If it isn't accepted the error is of type Problems.
 func Parse(name string, data []byte, env []string) (*Config, error) {
 	doc, table := decode(name, data)
 	if len(doc.problems) > 0 {
-		return nil, doc.problems.sorted()
+		return nil, doc.problems.sorted(name)
 	}
 	c := read(&section{doc: doc, table: table}, env)
 	if len(doc.problems) > 0 {
-		return nil, doc.problems.sorted()
+		return nil, doc.problems.sorted(name)
 	}
 	warn(doc, c)
-	c.warnings = doc.warnings.sorted()
+	c.warnings = doc.warnings.sorted(name)
 	return c, nil
 }
 
@@ -127,15 +140,17 @@ func Builtin() *Config {
 	return &Config{
 		Logs: []Log{{Name: "log", MaxLine: DefaultMaxLine}},
 		Jails: []detector.Jail{{
-			Name:   "web",
-			Logs:   []string{"log"},
-			Limit:  50,
-			Window: time.Minute,
-			Ban:    time.Hour,
+			Name:     "web",
+			Logs:     []string{"log"},
+			Limit:    50,
+			Window:   time.Minute,
+			Ban:      []time.Duration{time.Hour},
+			Remember: DefaultRemember,
 		}},
 		StateDir:  DefaultStateDir,
 		MaxMemory: DefaultMaxMemory,
 		MaxBans:   DefaultMaxBans,
+		Remember:  DefaultRemember,
 	}
 }
 

@@ -6,12 +6,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/lists"
@@ -20,16 +20,17 @@ import (
 // everything uses each key.
 const everything = `
 trusted_proxies = ["cloudflare", "10.0.0.0/8", "::ffff:192.0.2.0/120"]
-allow           = ["203.0.113.7", "2001:db8::/48", "::ffff:198.51.100.1"]
+allow           = ["203.0.113.7", "Office.Example.net.", "2001:db8::/48", "::ffff:198.51.100.1"]
 state_dir       = "/srv/tailban/"
 max_memory      = "128MiB"
 max_bans        = 5_000
+remember        = "60d"
 
 [defaults]
 log     = "nginx"
 limit   = 5
 window  = "1m30s"
-ban     = "2h"
+ban     = ["2h", "1d", "1d"]
 mode    = "observe"
 actions = "quiet"
 
@@ -48,8 +49,10 @@ log     = ["apache", "nginx"]
 limit   = 0
 window  = "7d"
 ban     = "365d"
+remember = "1h"
 mode    = "enforce"
 actions = ["firewall", "quiet"]
+override = [{ from = "203.0.113.0/24", limit = 500 }, { from = "2001:db8::/64", limit = 0 }, { limit = 7, from = "::ffff:192.0.2.1" }]
 
 [jails.all.where]
 method = ["GET", "POST"]
@@ -63,6 +66,8 @@ where = { path = "/a" }
 
 [deny]
 agents = ["sqlmap", "nikto"]
+from   = ["198.51.100.0/24", "2001:db8:1::/48", "cloudflare"]
+remember = "365d"
 ban    = "1d"
 
 [wanted.uptime]
@@ -92,18 +97,27 @@ func TestEverything(t *testing.T) {
 		Allow:          prefixes("203.0.113.7/32", "2001:db8::/48", "198.51.100.1/32"),
 		Providers: []Provider{{
 			Key: "trusted_proxies", Name: "cloudflare", Prefixes: cloudflare, Snapshot: lists.Snapshot,
+		}, {
+			Key: "deny.from", Name: "cloudflare", Prefixes: cloudflare, Snapshot: lists.Snapshot,
 		}},
+		AllowHosts: []string{"office.example.net"},
 		Logs: []Log{
 			{"nginx", []string{"/var/log/nginx/access.log", "/var/log/nginx/*-access.log"}, "nginx", 4096},
 			{"apache", []string{"/var/log/apache2/access.log"}, "combined", 256 << 10},
 		},
 		Jails: []detector.Jail{
 			{
-				Name: "z-first", Logs: []string{"nginx"}, Limit: 5, Window: 90 * time.Second, Ban: 2 * time.Hour,
-				Observe: true, Passive: true, Actions: []string{"quiet"},
+				Name: "z-first", Logs: []string{"nginx"}, Limit: 5, Window: 90 * time.Second, Ban: ladder(2*time.Hour, 24*time.Hour, 24*time.Hour),
+				Remember: 1440 * time.Hour,
+				Observe:  true, Passive: true, Actions: []string{"quiet"},
 			},
 			{
-				Name: "all", Logs: []string{"apache", "nginx"}, Limit: 0, Window: 168 * time.Hour, Ban: 8760 * time.Hour,
+				Name: "all", Logs: []string{"apache", "nginx"}, Limit: 0, Window: 168 * time.Hour, Ban: ladder(8760 * time.Hour),
+				Remember: time.Hour,
+				Overrides: []detector.Override{
+					{From: prefixes("203.0.113.0/24")[0], Limit: 500}, {From: prefixes("2001:db8::/64")[0], Limit: 0},
+					{From: prefixes("192.0.2.1/32")[0], Limit: 7},
+				},
 				Actions: []string{"firewall", "quiet"},
 				Where: detector.Where{
 					Match: detector.Conditions{
@@ -121,14 +135,16 @@ func TestEverything(t *testing.T) {
 				},
 			},
 			{
-				Name: "inline", Logs: []string{"nginx"}, Limit: 5, Window: 90 * time.Second, Ban: 2 * time.Hour,
-				Observe: true, Passive: true, Actions: []string{"quiet"},
+				Name: "inline", Logs: []string{"nginx"}, Limit: 5, Window: 90 * time.Second, Ban: ladder(2*time.Hour, 24*time.Hour, 24*time.Hour),
+				Remember: 1440 * time.Hour,
+				Observe:  true, Passive: true, Actions: []string{"quiet"},
 				Where: detector.Where{Match: detector.Conditions{Paths: patterns(t, "/a")}},
 			},
 		},
 		Wanted: []detector.Wanted{{Name: "uptime", Agents: []string{"UptimeRobot"}, Limit: 200, Window: time.Minute}},
 		Deny: &detector.Deny{
-			Agents: []string{"sqlmap", "nikto"}, Ban: 24 * time.Hour, Observe: true, Passive: true, Actions: []string{"quiet"},
+			Agents: []string{"sqlmap", "nikto"}, From: append(prefixes("198.51.100.0/24", "2001:db8:1::/48"), cloudflare...),
+			Ban: ladder(24 * time.Hour), Remember: 8760 * time.Hour, Observe: true, Passive: true, Actions: []string{"quiet"},
 		},
 		Actions: []Action{
 			{Name: "firewall", Type: TypeNftables, Table: "edge_1", AllPorts: true, Reconcile: 5 * time.Minute},
@@ -138,6 +154,7 @@ func TestEverything(t *testing.T) {
 		StateDir:  "/srv/tailban",
 		MaxMemory: 128 << 20,
 		MaxBans:   5000,
+		Remember:  1440 * time.Hour,
 	}
 	if diff := diffConfig(want, c); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -148,13 +165,14 @@ func TestLeast(t *testing.T) {
 	want := &Config{
 		Logs: []Log{{"nginx", []string{"/var/log/nginx/access.log"}, "combined", 256 << 10}},
 		Jails: []detector.Jail{{
-			Name: "web", Logs: []string{"nginx"}, Limit: 50, Window: time.Minute, Ban: time.Hour,
-			Passive: true, Actions: []string{"log"},
+			Name: "web", Logs: []string{"nginx"}, Limit: 50, Window: time.Minute, Ban: ladder(time.Hour),
+			Remember: 720 * time.Hour, Passive: true, Actions: []string{"log"},
 		}},
 		Actions:   []Action{{Name: "log", Type: TypeLog}},
 		StateDir:  "/var/lib/tailban",
 		MaxMemory: 64 << 20,
 		MaxBans:   100_000,
+		Remember:  720 * time.Hour,
 	}
 	if diff := diffConfig(want, accept(t, base)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -175,9 +193,9 @@ func TestJailTakesAll(t *testing.T) {
 
 // Jails must not share lists: a change to one would be a change to all.
 func TestJailsShareNothing(t *testing.T) {
-	c := accept(t, base+jail)
-	c.Jails[0].Logs[0], c.Jails[0].Actions[0] = "changed", "changed"
-	if j := c.Jails[1]; j.Logs[0] != "nginx" || j.Actions[0] != "log" {
+	c := accept(t, "[defaults]\nban = \"1s\"\n"+strings.ReplaceAll(base+jail, "ban =", "# "))
+	c.Jails[0].Logs[0], c.Jails[0].Actions[0], c.Jails[0].Ban[0] = "changed", "changed", 1
+	if j := c.Jails[1]; j.Logs[0] != "nginx" || j.Actions[0] != "log" || j.Ban[0] == 1 {
 		t.Errorf("jails share their lists: %+v", j)
 	}
 }
@@ -195,7 +213,7 @@ func TestAllAtOnce(t *testing.T) {
 	check(t, `allow = [
   "203.0.113.7",
   "203.0.113.0/7",
-  "example.org",
+  "exa_mple..org",
 ]
 [jails.web]
 log = ["b", "c"]
@@ -216,7 +234,7 @@ window = "1s"
 ban = "1s"
 actions = ["fw", "firewall"]
 `, []string{"TAILBAN_LIMIT_WEB=-1"}, `jails.toml:3: allow = "203.0.113.0/7": is too wide: /8 at most
-jails.toml:4: allow = "example.org": host names are not supported yet
+jails.toml:4: allow = "exa_mple..org": must be an address, a range like "10.0.0.0/8", or a provider (known: cloudflare)
 jails.toml:7: jails.web.log = "c": there is no log of this name (known: b)
 jails.toml:8: jails.web.limit = "fifty": must be a whole number, 0 or more
 jails.toml:9: jails.web.window = 60: must be in quotes and have a unit, like "60s"
@@ -300,7 +318,7 @@ func TestExample(t *testing.T) {
 	if diff := cmp.Diff([]string{"web", "sign-in", "scanner", "probe"}, names); diff != "" {
 		t.Errorf("jails (-want +got)\n%s", diff)
 	}
-	if j := c.Jails[0]; j.Limit != 50 || j.Window != time.Minute || j.Ban != time.Hour {
+	if j := c.Jails[0]; j.Limit != 50 || j.Window != time.Minute || !slices.Equal(j.Ban, ladder(time.Hour)) {
 		t.Errorf("jail web: %+v", j)
 	}
 
@@ -324,14 +342,14 @@ func TestExample(t *testing.T) {
 
 func TestBuiltin(t *testing.T) {
 	c := Builtin()
-	want := []detector.Jail{{Name: "web", Logs: []string{"log"}, Limit: 50, Window: time.Minute, Ban: time.Hour}}
+	want := []detector.Jail{{Name: "web", Logs: []string{"log"}, Limit: 50, Window: time.Minute, Ban: ladder(time.Hour), Remember: 720 * time.Hour}}
 	if diff := cmp.Diff(want, c.Jails); diff != "" {
 		t.Errorf("jails (-want +got)\n%s", diff)
 	}
 	if len(c.Logs) != 1 || c.Logs[0].Name != "log" || c.Logs[0].Format != "" || c.Logs[0].Files != nil || c.Logs[0].MaxLine != 256<<10 {
 		t.Errorf("logs: %+v", c.Logs)
 	}
-	if c.Actions != nil || c.MaxMemory != 64<<20 || c.MaxBans != 100_000 || c.StateDir == "" || c.Warnings() != nil {
+	if c.Actions != nil || c.MaxMemory != 64<<20 || c.MaxBans != 100_000 || c.Remember != 720*time.Hour || c.StateDir == "" || c.Warnings() != nil {
 		t.Errorf("%+v", c)
 	}
 	c.Jails[0].Limit = 1
@@ -358,8 +376,9 @@ func TestProblemString(t *testing.T) {
 
 func TestProblemsSorted(t *testing.T) {
 	env, late, early := Problem{Key: "A"}, Problem{File: "f", Line: 9}, Problem{File: "f", Line: 2}
-	got := Problems{env, late, early, late, {File: "f"}}.sorted()
-	if diff := cmp.Diff(Problems{{File: "f"}, early, late, env}, got); diff != "" {
+	list, other := Problem{File: "a", Line: 1}, Problem{File: "b", Line: 1}
+	got := Problems{env, other, list, late, early, late, {File: "f"}}.sorted("f")
+	if diff := cmp.Diff(Problems{{File: "f"}, early, late, list, other, env}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -367,42 +386,4 @@ func TestProblemsSorted(t *testing.T) {
 func TestLongValuesAreCut(t *testing.T) {
 	check(t, `mode = "`+strings.Repeat("é", 100)+"\"\n"+base, nil,
 		`jails.toml:1: mode = "`+strings.Repeat("é", 58)+`…: must be "enforce" or "observe"`)
-}
-
-// accept parses a document that has no problems.
-func accept(t *testing.T, doc string, env ...string) *Config {
-	t.Helper()
-	c, err := Parse("jails.toml", []byte(doc), env)
-	if err != nil {
-		t.Fatalf("problems of\n%s\n%v", doc, err)
-	}
-	return c
-}
-
-func diffConfig(want, got *Config) string {
-	return cmp.Diff(want, got,
-		cmpopts.IgnoreUnexported(Config{}),
-		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
-		cmp.Comparer(func(a, b detector.PathPattern) bool { return a.String() == b.String() }))
-}
-
-func prefixes(texts ...string) []netip.Prefix {
-	var out []netip.Prefix
-	for _, s := range texts {
-		out = append(out, netip.MustParsePrefix(s))
-	}
-	return out
-}
-
-func patterns(t *testing.T, texts ...string) []detector.PathPattern {
-	t.Helper()
-	var out []detector.PathPattern
-	for _, s := range texts {
-		p, err := detector.ParsePathPattern(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, p)
-	}
-	return out
 }

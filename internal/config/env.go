@@ -8,7 +8,8 @@ import (
 	"github.com/tailban/tailban/detector"
 )
 
-// Prefixes of the variables that override a jail's limit and ban. The jail's
+// Prefixes of the variables that override a jail's limit (not those for single
+// networks) and its ban, all steps of it. The jail's
 // name follows, in upper case and with _ for -.
 const (
 	envLimit = "TAILBAN_LIMIT_"
@@ -45,15 +46,15 @@ func override(doc *document, env []string, jails []detector.Jail, names []string
 			if i := slices.IndexFunc(jails, func(j detector.Jail) bool { return j.Name == owners[0] }); i >= 0 {
 				jail = &jails[i]
 			}
-			n.override(jail, prefix)
+			n.overrideJail(jail, prefix)
 		}
 	}
 }
 
-// override sets the value the variable is for in j.
-func (n node) override(j *detector.Jail, prefix string) {
+// overrideJail sets the value the variable is for in j.
+func (n node) overrideJail(j *detector.Jail, prefix string) {
 	if prefix == envBan {
-		j.Ban = n.ban()
+		j.Ban = n.ladder()
 		return
 	}
 	if v, err := strconv.ParseInt(n.v.(string), 10, 64); err == nil {

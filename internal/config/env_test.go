@@ -1,20 +1,21 @@
 package config
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
 
-const dashes = "[jails.sign-in]\nlimit = 10\nwindow = \"60s\"\nban = \"1h\"\n"
+const dashes = "[jails.sign-in]\nlimit = 10\nwindow = \"60s\"\nban = [\"1h\", \"2h\"]\n"
 
 func TestOverride(t *testing.T) {
 	c := accept(t, base+dashes,
 		"PATH=/bin", "TAILBAN_LIMIT_SIGN_IN=0", "TAILBAN_BAN_SIGN_IN=1d", "TAILBAN_CONFIG=x", "NONSENSE",
 		"TAILBAN_LIMIT_WEB=7", "TAILBAN_LIMIT_WEB=8")
-	if j := c.Jails[1]; j.Limit != 0 || j.Ban != 24*time.Hour || j.Window != time.Minute {
+	if j := c.Jails[1]; j.Limit != 0 || !slices.Equal(j.Ban, ladder(24*time.Hour)) || j.Window != time.Minute {
 		t.Errorf("sign-in: %+v", j)
 	}
-	if j := c.Jails[0]; j.Limit != 8 || j.Ban != time.Hour {
+	if j := c.Jails[0]; j.Limit != 8 || !slices.Equal(j.Ban, ladder(time.Hour)) {
 		t.Errorf("web: %+v", j)
 	}
 }
@@ -27,6 +28,7 @@ func TestOverrideBad(t *testing.T) {
 		{"high limit", "", "TAILBAN_LIMIT_WEB=1000001", `TAILBAN_LIMIT_WEB = 1000001: must be at most 100000`},
 		{"empty", "", "TAILBAN_LIMIT_WEB=", `TAILBAN_LIMIT_WEB = "": must be a whole number, 0 or more`},
 		{"ban", "", "TAILBAN_BAN_WEB=10", `TAILBAN_BAN_WEB = "10": must be a duration like "60s", "1h30m" or "7d" (units w, d, h, m, s, longest first)`},
+		{"one length only", "", "TAILBAN_BAN_WEB=1h,6h", `TAILBAN_BAN_WEB = "1h,6h": must be a duration like "60s", "1h30m" or "7d" (units w, d, h, m, s, longest first)`},
 		{"long ban", "", "TAILBAN_BAN_WEB=99w", `TAILBAN_BAN_WEB = "99w": must be from 1s to 365d`},
 		{"no jail, but near", dashes, "TAILBAN_BAN_SIGNIN=1h", `TAILBAN_BAN_SIGNIN = "1h": there is no such jail, did you mean TAILBAN_BAN_SIGN_IN?`},
 		{"lower case", "", "TAILBAN_LIMIT_web=1", `TAILBAN_LIMIT_web = "1": there is no such jail, did you mean TAILBAN_LIMIT_WEB?`},

@@ -50,6 +50,13 @@ func (n node) bad(format string, args ...any) {
 	n.doc.problems = append(n.doc.problems, pr)
 }
 
+// warn records that the value is allowed but likely not meant.
+func (n node) warn(format string, args ...any) {
+	pr := n.at
+	pr.Msg = fmt.Sprintf(format, args...)
+	n.doc.warnings = append(n.doc.warnings, pr)
+}
+
 // text returns a string that is not empty and has no control characters.
 func (n node) text() (string, bool) {
 	s, ok := n.v.(string)

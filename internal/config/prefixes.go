@@ -15,13 +15,16 @@ const (
 	widest6 = 16
 )
 
-// readPrefixes reads a list of addresses, ranges and provider names, and
-// notes the providers in c.
-func readPrefixes(top *section, key string, c *Config) []netip.Prefix {
-	n, ok := top.get(key)
-	if !ok {
-		return nil
-	}
+// addressList is what a list of addresses is for.
+type addressList struct {
+	key     string // as of a Provider
+	allowed bool   // who is in it is never banned; it may hold host names
+}
+
+// addresses reads a list of addresses, ranges, names of providers and of
+// files, and host names where they may be. What is not an address is noted
+// in c.
+func (n node) addresses(list addressList, c *Config) []netip.Prefix {
 	var out []netip.Prefix
 	once := unique{}
 	for _, item := range n.items() {
@@ -29,19 +32,28 @@ func readPrefixes(top *section, key string, c *Config) []netip.Prefix {
 		if !ok {
 			continue
 		}
-		if ranges, ok := lists.Lookup(s); ok {
+		ranges, isProvider := lists.Lookup(s)
+		path, isFile := strings.CutPrefix(s, filePrefix)
+		switch {
+		case isProvider:
 			if once.first(item, s) {
 				out = append(out, ranges...)
 				c.Providers = append(c.Providers, Provider{
-					Key: key, Name: s, Prefixes: slices.Clone(ranges), Snapshot: lists.Snapshot,
+					Key: list.key, Name: s, Prefixes: slices.Clone(ranges), Snapshot: lists.Snapshot,
 				})
 			}
-			continue
-		}
-		if p, ok := item.prefix(s); ok && once.first(item, p.String()) {
-			out = append(out, p)
-			if key == "allow" {
-				item.warnWide(p)
+		case isFile:
+			if once.first(item, s) {
+				entries := item.listFile(path, list)
+				out = append(out, entries...)
+				c.Lists = append(c.Lists, List{Key: list.key, Path: path, Entries: len(entries)})
+			}
+		case list.allowed && isHostName(s):
+			item.allowHost(s, once, c)
+		default:
+			if p, ok := item.prefix(s); ok && once.first(item, p.String()) {
+				out = append(out, p)
+				item.warnWide(p, list)
 			}
 		}
 	}
@@ -54,19 +66,27 @@ func (n node) prefix(s string) (netip.Prefix, bool) {
 		return p, n.checkPrefix(p)
 	}
 	switch {
+	case isHostName(s):
+		n.bad("host names can be in allow only")
+	case isBareKey(s):
+		n.bad("unknown provider%s", suggest(s, lists.Names()))
+	default:
+		n.badAddress(s, `must be an address, a range like "10.0.0.0/8", or a provider (known: `+strings.Join(lists.Names(), ", ")+")")
+	}
+	return netip.Prefix{}, false
+}
+
+// badAddress says what is wrong with what is no address, if it looks like one
+// with something that doesn't belong to it, or else what it should be.
+func (n node) badAddress(s, otherwise string) {
+	switch {
 	case strings.Contains(s, "%"):
 		n.bad("addresses with a zone are not supported")
 	case isAddrPort(s):
 		n.bad("must be an address without a port")
-	case isHostName(s):
-		n.bad("host names are not supported yet")
-	case isBareKey(s):
-		n.bad("unknown provider%s", suggest(s, lists.Names()))
 	default:
-		n.bad(`must be an address, a range like "10.0.0.0/8", or a provider (known: %s)`,
-			strings.Join(lists.Names(), ", "))
+		n.bad("%s", otherwise)
 	}
-	return netip.Prefix{}, false
 }
 
 // checkPrefix reports whether p is a range one can mean.
@@ -108,17 +128,4 @@ func parsePrefix(s string) (netip.Prefix, bool) {
 func isAddrPort(s string) bool {
 	_, err := netip.ParseAddrPort(s)
 	return err == nil
-}
-
-// isHostName reports whether s can only be meant as a host name: labels with
-// dots between them, the last of which doesn't begin with a digit.
-func isHostName(s string) bool {
-	labels := strings.Split(strings.TrimSuffix(s, "."), ".")
-	for _, l := range labels {
-		if !isBareKey(l) {
-			return false
-		}
-	}
-	last := labels[len(labels)-1]
-	return len(labels) > 1 && (last[0] < '0' || last[0] > '9')
 }

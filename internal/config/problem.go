@@ -10,7 +10,7 @@ import (
 // Problem is one thing that is wrong, or likely wrong, with the
 // configuration.
 type Problem struct {
-	File  string // as given to Load or Parse; empty for an environment variable
+	File  string // as given to Load or Parse, or a file that it names; empty for an environment variable
 	Line  int    // first line is 1; 0: no line in particular
 	Key   string // dotted, as in "jails.web.limit", or the name of an environment variable; may be empty
 	Value string // as it would be written in TOML, shortened; empty if the value doesn't matter
@@ -41,7 +41,8 @@ func (p Problem) String() string {
 }
 
 // Problems are all that was found, each once: those of the file first, in
-// the order of lines, then those of the environment.
+// the order of lines, then those of each file that it names, by name, and
+// those of the environment last.
 type Problems []Problem
 
 // Error returns the problems, one on each line.
@@ -53,14 +54,22 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns ps in the order that Problems promises.
-func (ps Problems) sorted() Problems {
+// sorted returns ps in the order that Problems promises; main is the name of
+// the file that names the others.
+func (ps Problems) sorted(main string) Problems {
+	rank := func(p Problem) int {
+		switch p.File {
+		case "":
+			return 2
+		case main:
+			return 0
+		default:
+			return 1
+		}
+	}
 	out := slices.Clone(ps)
 	slices.SortStableFunc(out, func(a, b Problem) int {
-		if (a.File == "") != (b.File == "") {
-			return cmp.Compare(b.File, a.File)
-		}
-		return cmp.Compare(a.Line, b.Line)
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	seen := make(map[Problem]bool, len(out))
 	return slices.DeleteFunc(out, func(p Problem) bool {

@@ -13,8 +13,12 @@ import (
 // recorded.
 func read(top *section, env []string) *Config {
 	c := &Config{}
-	c.TrustedProxies = readPrefixes(top, "trusted_proxies", c)
-	c.Allow = readPrefixes(top, "allow", c)
+	if n, ok := top.get("trusted_proxies"); ok {
+		c.TrustedProxies = n.addresses(addressList{key: "trusted_proxies"}, c)
+	}
+	if n, ok := top.get("allow"); ok {
+		c.Allow = n.addresses(addressList{key: "allow", allowed: true}, c)
+	}
 	c.StateDir = readStateDir(top, env)
 	c.MaxMemory = DefaultMaxMemory
 	if n, ok := top.get("max_memory"); ok {
@@ -28,13 +32,21 @@ func read(top *section, env []string) *Config {
 		c.Observe = n.observe()
 	}
 
-	var refs references
+	c.Remember = DefaultRemember
+	if n, ok := top.get("remember"); ok {
+		c.Remember = n.remember()
+	}
+	if n, ok := top.get("shared_history"); ok {
+		c.SharedHistory, _ = n.flag()
+	}
+
+	refs := references{shared: c.SharedHistory}
 	c.Logs, refs.logs = readLogs(top)
 	c.Actions, refs.actions = readActions(top)
-	defaults := readDefaults(top, &refs)
+	defaults := readDefaults(top, &refs, c.Remember)
 	var names []string
 	c.Jails, names = readJails(top, &refs, defaults)
-	c.Deny = readDeny(top, &refs, defaults)
+	c.Deny = readDeny(top, &refs, defaults, c)
 	c.Wanted = readWanted(top)
 	top.finish()
 
@@ -77,16 +89,22 @@ func checkMemory(doc *document, c *Config) {
 		}
 	}
 	for _, j := range c.Jails {
-		check(keyPath("jails", j.Name), j.Limit, j.Window)
+		at := keyPath("jails", j.Name)
+		check(at, j.Limit, j.Window)
+		for i, o := range j.Overrides {
+			check(at.key("override").elem(i), o.Limit, j.Window)
+		}
 	}
 	for _, w := range c.Wanted {
 		check(keyPath("wanted", w.Name), w.Limit, w.Window)
 	}
 }
 
-// references are the names that may be referred to.
+// references are the names that may be referred to, and what rules depend on
+// besides.
 type references struct {
 	logs, actions []string
+	shared        bool // there is one history of offences for all
 }
 
 // ObserveAll has every jail decide and record, and enforce nothing.

@@ -12,6 +12,12 @@ const (
 	maxWindow = 7 * day
 	minBan    = time.Second
 	maxBan    = 365 * day
+
+	minRemember = time.Hour
+	maxRemember = 365 * day
+
+	// maxSteps is how many lengths a ladder may have.
+	maxSteps = 16
 )
 
 // given is a value that may be absent. A value that is there but wrong counts
@@ -36,36 +42,39 @@ const (
 	ruleLimit
 	ruleWindow
 	ruleBan
+	ruleRemember
 	ruleMode
 	ruleActions
 
-	ruleAll = ruleLog | ruleLimit | ruleWindow | ruleBan | ruleMode | ruleActions
+	ruleAll = ruleLog | ruleLimit | ruleWindow | ruleBan | ruleRemember | ruleMode | ruleActions
 )
 
 // rule is what jails, their defaults and [deny] have in common.
 type rule struct {
-	logs    given[[]string]
-	limit   given[int]
-	window  given[time.Duration]
-	ban     given[time.Duration]
-	observe given[bool]
-	actions given[[]string]
+	logs     given[[]string]
+	limit    given[int]
+	window   given[time.Duration]
+	ban      given[[]time.Duration]
+	remember given[time.Duration]
+	observe  given[bool]
+	actions  given[[]string]
 }
 
 // or returns r with what it lacks taken from other.
 func (r rule) or(other rule) rule {
 	return rule{
-		logs:    r.logs.or(other.logs),
-		limit:   r.limit.or(other.limit),
-		window:  r.window.or(other.window),
-		ban:     r.ban.or(other.ban),
-		observe: r.observe.or(other.observe),
-		actions: r.actions.or(other.actions),
+		logs:     r.logs.or(other.logs),
+		limit:    r.limit.or(other.limit),
+		window:   r.window.or(other.window),
+		ban:      r.ban.or(other.ban),
+		remember: r.remember.or(other.remember),
+		observe:  r.observe.or(other.observe),
+		actions:  r.actions.or(other.actions),
 	}
 }
 
-// readRule reads the given keys of a table. refs may be nil if neither
-// ruleLog nor ruleActions is among them.
+// readRule reads the given keys of a table. refs may be nil if none of ruleLog,
+// ruleRemember and ruleActions is among them.
 func readRule(s *section, keys ruleKeys, refs *references) rule {
 	var r rule
 	if keys&ruleLog != 0 {
@@ -83,7 +92,15 @@ func readRule(s *section, keys ruleKeys, refs *references) rule {
 		})
 	}
 	if keys&ruleBan != 0 {
-		r.ban = option(s, "ban", node.ban)
+		r.ban = option(s, "ban", node.ladder)
+	}
+	if keys&ruleRemember != 0 {
+		r.remember = option(s, "remember", func(n node) time.Duration {
+			if refs.shared {
+				n.bad("with shared_history there is one history for all jails: put this at the top level")
+			}
+			return n.remember()
+		})
 	}
 	if keys&ruleMode != 0 {
 		r.observe = option(s, "mode", node.observe)
@@ -117,12 +134,31 @@ func (n node) limit() int {
 	return i
 }
 
-func (n node) ban() time.Duration {
-	if _, list := n.v.([]any); list {
-		n.bad(`must be one duration, like "1h": bans that grow are not supported yet`)
-		return 0
+// ladder reads the lengths of bans, by offence. None may be shorter than one
+// before: whoever offends again must not be better off.
+func (n node) ladder() []time.Duration {
+	items := n.items()
+	switch {
+	case len(items) == 0:
+		n.bad("must not be empty")
+	case len(items) > maxSteps:
+		n.bad("has %d steps: %d at most, the last holds for all further offences", len(items), maxSteps)
 	}
-	d, _ := n.duration(minBan, maxBan)
+	var out []time.Duration
+	longest := time.Duration(0)
+	for _, item := range items {
+		d, ok := item.duration(minBan, maxBan)
+		if ok && d < longest {
+			item.bad("is shorter than a step before it (%s): a further offence can't shorten the ban", FormatDuration(longest))
+		}
+		longest = max(longest, d)
+		out = append(out, d)
+	}
+	return out
+}
+
+func (n node) remember() time.Duration {
+	d, _ := n.duration(minRemember, maxRemember)
 	return d
 }
 

@@ -76,6 +76,22 @@ func FormatDuration(d time.Duration) string {
 	return b.String()
 }
 
+// FormatLadder writes the lengths of bans by offence: "1h, 6h, then 1d".
+func FormatLadder(steps []time.Duration) string {
+	var b strings.Builder
+	for i, d := range steps {
+		switch {
+		case i == 0:
+		case i == len(steps)-1:
+			b.WriteString(", then ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(FormatDuration(d))
+	}
+	return b.String()
+}
+
 type sizeUnit struct {
 	name string
 	size int64

@@ -8,6 +8,21 @@ import (
 	"pgregory.net/rapid"
 )
 
+func TestFormatLadder(t *testing.T) {
+	for _, tt := range []struct {
+		steps []time.Duration
+		want  string
+	}{
+		{[]time.Duration{time.Hour}, "1h"},
+		{[]time.Duration{time.Hour, 6 * time.Hour}, "1h, then 6h"},
+		{[]time.Duration{time.Hour, 6 * time.Hour, day}, "1h, 6h, then 1d"},
+	} {
+		if got := FormatLadder(tt.steps); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.steps, got, tt.want)
+		}
+	}
+}
+
 func TestParseDuration(t *testing.T) {
 	for s, want := range map[string]time.Duration{
 		"0s": 0, "1s": time.Second, "60s": time.Minute, "090s": 90 * time.Second, "1m": time.Minute,

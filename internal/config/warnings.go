@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -17,6 +16,8 @@ func warn(doc *document, c *Config) {
 	warnPlane(doc, c)
 	warnAgents(doc, c)
 	warnPaths(doc, c)
+	warnForgotten(doc, c)
+	warnDenied(doc, c)
 }
 
 // warnLogs is about logs that can't do what is asked of them.
@@ -156,22 +157,4 @@ func warnPaths(doc *document, c *Config) {
 func hasUnresolved(p string) bool {
 	p += "/" // the last segment counts as well
 	return strings.Contains(p[:len(p)-1], "//") || strings.Contains(p, "/./") || strings.Contains(p, "/../")
-}
-
-// Allowed ranges wider than these hold strangers, too.
-const (
-	wide4 = 16
-	wide6 = 32
-)
-
-// warnWide is called while the list is read, as the ranges of a provider are
-// not meant.
-func (n node) warnWide(p netip.Prefix) {
-	wide := wide6
-	if p.Addr().Is4() {
-		wide = wide4
-	}
-	if p.Bits() < wide {
-		n.doc.warn(n.path, "%s is wide: nobody in it is ever banned", p)
-	}
 }

@@ -39,6 +39,13 @@ func TestWarnings(t *testing.T) {
 14: jails.x.where.not.agent: format "common" of log "nginx" has no user agent: this matches nothing there
 16: deny.agents: format "common" of log "nginx" has no user agent: this matches nothing there
 19: wanted.up.agent: format "common" of log "nginx" has no user agent: this matches nothing there`},
+		{"denied and allowed", "allow = [\"203.0.113.0/24\", \"cloudflare\"]\n" + enforced + "[deny]\nban = \"1d\"\nfrom = [\"203.0.113.0/25\", \"203.0.112.0/22\", \"104.16.0.0/14\"]\n",
+			`12: deny.from: allowed as well, which goes first, so not denied: 203.0.113.0/25 and 1 more`},
+		{"a ladder that nobody climbs", enforced + jail + "remember = \"1h\"\n" + "[jails.y]\nlimit = 1\nwindow = \"1s\"\nban = [\"1h\", \"6h\", \"1d\"]\nremember = \"6h\"\n",
+			`17: jails.y.ban: an offence is forgotten after 6h, before its ban of 6h is over: the next one begins with 1h again`},
+		{"a denial's ladder that nobody climbs", enforced + "[deny]\nagents = \"sqlmap\"\nban = [\"1d\", \"60d\"]\n",
+			`11: deny.ban: an offence is forgotten after 30d, before its ban of 60d is over: the next one begins with 1d again`},
+		{"a long ban that does not grow", enforced + "[deny]\nagents = \"sqlmap\"\nban = \"60d\"\n", ""},
 		{"short agent", enforced + "[deny]\nagents = [\n\"sqlmap\",\n\"Mo\"]\nban = \"1d\"\n", `12: deny.agents: "Mo" occurs in the user agents of ordinary clients`},
 		{"paths that never match", enforced + jail + "where = { path = [\"/ok\", \"/.*\", \"/c/.\", \"/a//b\", \"~//\"], not = { path = \"/a/../b\" } }\n",
 			`13: jails.x.where.path: "/c/." never matches: //, /./ and /../ are resolved before paths are compared

@@ -19,6 +19,7 @@ import (
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/guard"
+	"github.com/tailban/tailban/internal/resolve"
 	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/state"
 )
@@ -32,6 +33,10 @@ type Options struct {
 	Log    *slog.Logger
 	Host   string // the name that bans decided here carry as their origin
 	Ready  func() // called once everything runs; may be nil
+
+	// Lookup finds the addresses of host names that are allowed; nil: the
+	// system's resolver.
+	Lookup resolve.Lookup
 }
 
 // Run runs the daemon until ctx is done. Bans stay in force where they are
@@ -53,6 +58,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	if err := d.openState(); err != nil {
 		return err
 	}
+	d.loadHosts()
 	return d.makeActions(ctx)
 }
 
@@ -62,6 +68,8 @@ type daemon struct {
 	store   *store
 	loaded  *state.Loaded
 	adopted map[netip.Prefix]struct{} // targets of those, which are not stored yet
+	hosts   *resolve.Hosts
+	allow   *swap[[]netip.Prefix] // who is allowed, when that changes
 	guard   *guard.Set
 	hangs   bool // some part did not end
 	action  []*enforcer
@@ -138,6 +146,8 @@ func (d *daemon) openState() error {
 // makeActions makes the actions that enforce, and takes over what they hold.
 func (d *daemon) makeActions(ctx context.Context) error {
 	d.guard = guard.New(guard.FromConfig(d.Config.TrustedProxies, d.Config.Allow))
+	hosts := d.hosts.Known()
+	d.guard.UpdateNames(hostEntries(hosts))
 	if entries, err := guard.Host(); err != nil {
 		d.Log.Warn("cannot read the host's own addresses", "err", err)
 	} else {
@@ -152,7 +162,7 @@ func (d *daemon) makeActions(ctx context.Context) error {
 		case config.TypeNftables:
 			e.action = actions.NewNftables(actions.NftablesOptions{
 				Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts,
-				Allow: d.Config.Allow, Protected: d.guard.Protected,
+				Allow: d.allowed(hosts), Protected: d.guard.Protected,
 				Size: setSize(d.Config.MaxBans), Log: log,
 			})
 		default:
@@ -208,6 +218,11 @@ func (d *daemon) run(ctx context.Context) error {
 	servers.Go(func() {
 		if err := d.guard.Run(serving, d.Log); err != nil {
 			d.Log.Error("the never-ban set is no longer kept current", "err", err)
+		}
+	})
+	servers.Go(func() {
+		if err := d.hosts.Run(serving); err != nil {
+			d.Log.Error("host names are no longer looked up", "err", err)
 		}
 	})
 

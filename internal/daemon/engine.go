@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/parser"
 	"github.com/tailban/tailban/state"
@@ -31,6 +32,8 @@ type engine struct {
 	logs       map[string]*logState
 	bans       *banTable
 	offences   *history
+	guard      *guard.Set
+	allow      <-chan []netip.Prefix // who is allowed, when that changes
 	origin     string
 	put        func(state.Update)
 	reconciler map[string]reconciler
@@ -38,8 +41,7 @@ type engine struct {
 	said       *sayer
 	counted    counted
 	late       <-chan *state.Loaded // of a state file that came later than the start
-	guard      guardian
-	guarded    uint64 // version of the guard that all bans were checked against
+	guarded    uint64               // version of the guard that all bans were checked against
 
 	update  state.Update              // of the batch at hand, but for bans
 	changed map[netip.Prefix]struct{} // targets whose bans it changes
@@ -50,12 +52,6 @@ type engine struct {
 type reconciler interface {
 	Set(target netip.Prefix, until time.Time)
 	Delete(target netip.Prefix)
-}
-
-// guardian is what the engine needs of the never-ban set.
-type guardian interface {
-	Protected(target netip.Prefix) (reason string, yes bool)
-	Version() uint64
 }
 
 // logState is a log, and what was last said about its health.
@@ -71,16 +67,18 @@ type logState struct {
 func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 	c := d.Config
 	e := &engine{
-		late: d.store.late, guard: d.guard, guarded: d.guard.Version(),
-		log: d.Log, bans: newBanTable(c.MaxBans), offences: newHistory(maxOffences), origin: d.Host, put: put,
+		late: d.store.late, guard: d.guard, guarded: d.guard.Version(), allow: d.allow.latest,
+		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put,
 		logs: map[string]*logState{}, reconciler: map[string]reconciler{}, enforcing: map[string]bool{}, said: newSayer(),
 		changed: map[netip.Prefix]struct{}{},
 		detect: detector.NewEngine(detector.Options{
 			Jails: c.Jails, Wanted: c.Wanted, Deny: c.Deny,
-			Trusted: c.TrustedProxies, Allow: c.Allow, Guard: d.guard,
+			Trusted: c.TrustedProxies, Allow: d.allowed(d.hosts.Known()), Guard: d.guard,
 			MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
+			Remember: c.Remember, SharedHistory: c.SharedHistory,
 		}),
 	}
+	e.offences = newHistory(maxOffences, e.detect.Remember)
 	for i := range c.Logs {
 		f, err := parser.NewFormat(c.Logs[i].Format)
 		if err != nil {
@@ -113,6 +111,8 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch) {
 			b.Done()
 		case l := <-e.late:
 			e.restoreLate(l, time.Now())
+		case allow := <-e.allow:
+			e.setAllow(allow, time.Now())
 		case <-ends.C:
 		case <-tick.C:
 			e.upkeep(time.Now())
@@ -175,7 +175,7 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		return
 	}
 	attrs = append(attrs, "offence", d.Offence)
-	offence := state.Offence{Jail: d.Jail, Target: d.Target, Count: d.Offence, Last: time.Unix(0, d.Time)}
+	offence := state.Offence{Jail: d.History, Target: d.Target, Count: d.Offence, Last: time.Unix(0, d.Time)}
 	if d.Past {
 		if !d.Observe {
 			e.offended(offence)
@@ -268,13 +268,9 @@ func (e *engine) liftProtected(now time.Time) {
 	}
 	e.guarded = v
 	for target, h := range e.bans.bans {
-		reason, yes := e.guard.Protected(target)
-		if !yes {
-			continue
+		if _, yes := e.guard.Protected(target); yes {
+			e.spare(&h.Ban, now)
 		}
-		e.bans.drop(h)
-		e.lift(&h.Ban)
-		e.say(now, slog.LevelWarn, "ban lifted: its target is protected now", "target", target.String(), "reason", reason)
 	}
 	e.handOver()
 }

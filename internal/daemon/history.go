@@ -3,7 +3,6 @@ package daemon
 import (
 	"time"
 
-	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/state"
 )
 
@@ -15,6 +14,7 @@ const maxOffences = 200_000
 // store would keep them for good.
 type history struct {
 	cap  int
+	last func(history string) time.Duration // how long after the latest one offences count
 	keys map[state.OffenceKey]*pastOffence
 	ends *queue[pastOffence]
 }
@@ -25,9 +25,10 @@ type pastOffence struct {
 	at  int // in the queue
 }
 
-func newHistory(cap int) *history {
+func newHistory(cap int, last func(string) time.Duration) *history {
 	return &history{
 		cap:  cap,
+		last: last,
 		keys: map[state.OffenceKey]*pastOffence{},
 		ends: newQueue(
 			func(p *pastOffence) time.Time { return p.end },
@@ -37,7 +38,7 @@ func newHistory(cap int) *history {
 
 // add notes an offence that is to be stored.
 func (h *history) add(o *state.Offence) {
-	end := o.Last.Add(detector.DefaultRemember)
+	end := o.Last.Add(h.last(o.Jail))
 	if p := h.keys[o.Key()]; p != nil {
 		p.end = end
 		h.ends.moved(p)

@@ -16,7 +16,13 @@ import (
 func TestHistoryAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cap = 5
-		h, stored := newHistory(cap), map[state.OffenceKey]time.Time{}
+		remember := func(jail string) time.Duration {
+			if jail == "a" {
+				return 10 * 24 * time.Hour
+			}
+			return detector.DefaultRemember
+		}
+		h, stored := newHistory(cap, remember), map[state.OffenceKey]time.Time{}
 		now := time.Unix(1_000_000, 0)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -35,18 +41,19 @@ func TestHistoryAgainstModel(t *testing.T) {
 					if !ok {
 						t.Fatalf("%v is forgotten, and was not stored", k)
 					}
-					if counts := now.Sub(last) < detector.DefaultRemember; counts && len(stored) <= cap {
+					if counts := now.Sub(last) < remember(k.Jail); counts && len(stored) <= cap {
 						t.Fatalf("%v is forgotten and still counts, with room enough", k)
 					}
+					end := last.Add(remember(k.Jail))
 					for other, at := range stored {
-						if at.Before(last) {
+						if at.Add(remember(other.Jail)).Before(end) {
 							t.Fatalf("%v of %v is forgotten before %v of %v", k, last, other, at)
 						}
 					}
 					delete(stored, k)
 				}
 				for k, last := range stored {
-					if now.Sub(last) >= detector.DefaultRemember {
+					if now.Sub(last) >= remember(k.Jail) {
 						t.Fatalf("%v no longer counts and is kept", k)
 					}
 				}

@@ -161,6 +161,8 @@ func newRig(t *testing.T, s start) *rig {
 		store:   newStore("/nonexistent", r.journal.logger()),
 		adopted: map[netip.Prefix]struct{}{},
 	}
+	c.StateDir = t.TempDir()
+	d.loadHosts()
 	for _, target := range s.adopted {
 		d.adopted[target] = struct{}{}
 	}

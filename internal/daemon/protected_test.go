@@ -16,7 +16,7 @@ func TestBanOfWhatIsProtectedNowIsLifted(t *testing.T) {
 	r.one()
 	r.engine.upkeep(r.now) // nothing has changed
 	own := pfx("192.0.2.1/32")
-	r.engine.guard.(*guard.Set).Update([]guard.Entry{{Prefix: own, Reason: "own address"}})
+	r.engine.guard.Update([]guard.Entry{{Prefix: own, Reason: "own address"}})
 	r.engine.upkeep(r.now)
 	u := r.one()
 	if len(u.Unbans) != 1 || u.Unbans[0] != own {

@@ -26,7 +26,7 @@ func (e *engine) restore(d *daemon) {
 		b := &d.loaded.Bans[i]
 		if reason, yes := d.guard.Protected(b.Target); yes {
 			e.touch(b)
-			e.say(now, slog.LevelWarn, "ban lifted: its target is protected now", "target", b.Target.String(), "reason", reason)
+			e.sayLifted(b, reason, now)
 			continue
 		}
 		_, unstored := d.adopted[b.Target]
@@ -75,6 +75,18 @@ func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
 	}
 	e.log.Info("took up what the state file holds", "bans", n)
 	e.handOver()
+}
+
+// spare ends a ban whose target is protected by now.
+func (e *engine) spare(b *state.Ban, now time.Time) {
+	reason, _ := e.guard.Protected(b.Target)
+	e.bans.drop(e.bans.bans[b.Target])
+	e.lift(b)
+	e.sayLifted(b, reason, now)
+}
+
+func (e *engine) sayLifted(b *state.Ban, reason string, now time.Time) {
+	e.say(now, slog.LevelWarn, "ban lifted: its target is protected now", "target", b.Target.String(), "reason", reason)
 }
 
 // tellDetector has a restored ban's target not counted: by nobody if an action

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gaissmai/bart"
@@ -21,6 +22,9 @@ type Entry struct {
 // it as a whole.
 type Set struct {
 	static  []Entry
+	mu      sync.Mutex // of the next two
+	host    []Entry    // what is known of the host
+	names   []Entry    // addresses of names that are allowed
 	current atomic.Pointer[snapshot]
 	version atomic.Uint64
 }
@@ -41,7 +45,7 @@ const (
 // are never anybody's client.
 func New(configured []Entry) *Set {
 	s := &Set{static: append(reserved(), configured...)}
-	s.Update(nil)
+	s.rebuild()
 	return s
 }
 
@@ -66,10 +70,26 @@ func reserved() []Entry {
 }
 
 // Update sets what is known of the host besides the configuration.
-func (s *Set) Update(dynamic []Entry) {
+func (s *Set) Update(host []Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.host = host
+	s.rebuild()
+}
+
+// UpdateNames sets the addresses of host names that are allowed.
+func (s *Set) UpdateNames(names []Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names = names
+	s.rebuild()
+}
+
+// rebuild replaces the set.
+func (s *Set) rebuild() {
 	snap := &snapshot{table: new(bart.Table[string]), shared: map[netip.Prefix]struct{}{}}
 	// Of two reasons for one prefix the configuration's is said.
-	for _, list := range [][]Entry{dynamic, s.static} {
+	for _, list := range [][]Entry{s.host, s.names, s.static} {
 		for _, e := range list {
 			snap.table.Insert(e.Prefix, e.Reason)
 			snap.entries = append(snap.entries, e)

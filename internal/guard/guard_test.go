@@ -77,6 +77,33 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// What is known of the host, and the addresses of names, come and go each for
+// themselves.
+func TestUpdatesAreKeptApart(t *testing.T) {
+	s := New([]Entry{entry("198.51.100.5/32", "allowed")})
+	says := func(want map[string]string) {
+		t.Helper()
+		for target, reason := range want {
+			if got, _ := s.Protected(netip.MustParsePrefix(target)); got != reason {
+				t.Errorf("%s: %q, want %q", target, got, reason)
+			}
+		}
+	}
+	s.Update([]Entry{entry("203.0.113.1/32", "own address")})
+	s.UpdateNames([]Entry{entry("203.0.113.2/32", "allowed: a.example"), entry("2001:db8:1::1/128", "allowed: a.example")})
+	says(map[string]string{
+		"203.0.113.1/32": "own address", "203.0.113.2/32": "allowed: a.example", "2001:db8:1::/64": "allowed: a.example",
+		"198.51.100.5/32": "allowed",
+	})
+	if !s.Shared(netip.MustParsePrefix("2001:db8:1::/64")) {
+		t.Error("the network of an allowed name is not counted by address")
+	}
+	s.Update([]Entry{entry("203.0.113.3/32", "own address")})
+	says(map[string]string{"203.0.113.1/32": "", "203.0.113.2/32": "allowed: a.example", "203.0.113.3/32": "own address"})
+	s.UpdateNames(nil)
+	says(map[string]string{"203.0.113.2/32": "", "2001:db8:1::/64": "", "203.0.113.3/32": "own address", "198.51.100.5/32": "allowed"})
+}
+
 func TestProtectedWidth(t *testing.T) {
 	s := New(nil)
 	for target, want := range map[string]bool{

@@ -98,7 +98,11 @@ func prepare(ctx context.Context, o Options) (*replay, error) {
 		Trusted: c.TrustedProxies, Allow: c.Allow,
 		Guard:     guard.New(guard.FromConfig(c.TrustedProxies, c.Allow)),
 		MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
+		Remember: c.Remember, SharedHistory: c.SharedHistory,
 	})
+	if len(c.AllowHosts) > 0 {
+		fmt.Fprintf(r.Notes, "not resolved in a replay, so not allowed: %s\n", strings.Join(c.AllowHosts, ", "))
+	}
 	r.log = r.engine.Log(log.Name, format)
 	r.print = newPrinter(o.Out, o.JSON)
 	r.sum = newSummary()

@@ -1,0 +1,139 @@
+package resolve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// maxFile is how large a file may be that is read: more than all names with
+// all their addresses take.
+const maxFile = 1 << 20
+
+// The file is the JSON of a []Host.
+
+// Load takes up the last good addresses of an earlier run, of names that are
+// still asked for. A file that is not there is none; after any other error
+// nothing is taken up, and Run will replace the file.
+func (h *Hosts) Load() error {
+	text, err := read(h.opt.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the last addresses of host names: %w", err)
+	}
+	stored, err := decode(text)
+	if err != nil {
+		return fmt.Errorf("read the last addresses of host names from %s: %w", h.opt.File, err)
+	}
+	h.stored = stored
+	for _, n := range h.names {
+		if i := slices.IndexFunc(stored, func(s Host) bool { return s.Name == n.Name }); i >= 0 {
+			n.Addresses = stored[i].Addresses
+		}
+	}
+	return nil
+}
+
+// read reads a regular file.
+func read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return text, nil
+}
+
+// decode reads what encode writes, and what else is JSON of that form.
+func decode(text []byte) ([]Host, error) {
+	var hosts []Host
+	if err := json.Unmarshal(text, &hosts); err != nil {
+		return nil, err
+	}
+	for i := range hosts {
+		found := tidy(hosts[i].Addresses)
+		hosts[i].Addresses = found[:min(len(found), MaxAddresses)]
+	}
+	return hosts, nil
+}
+
+func encode(hosts []Host) ([]byte, error) {
+	text, err := json.MarshalIndent(hosts, "", "\t")
+	return append(text, '\n'), err
+}
+
+// save writes what is known, if the file holds something else. A failure is
+// said once, and tried again at the next round.
+func (h *Hosts) save() {
+	known := h.Known()
+	if slices.EqualFunc(known, h.stored, func(a, b Host) bool { return a.Name == b.Name && slices.Equal(a.Addresses, b.Addresses) }) {
+		return
+	}
+	if err := write(h.opt.File, known); err != nil {
+		if !h.unsafe {
+			h.opt.Log.Warn("addresses of host names can't be stored: after a restart they are unknown until they are looked up", slog.Any("err", err))
+		}
+		h.unsafe = true
+		return
+	}
+	if h.unsafe {
+		h.opt.Log.Info("addresses of host names are stored again", slog.String("path", h.opt.File))
+	}
+	h.unsafe, h.stored = false, known
+}
+
+// write replaces the file as a whole: a crash leaves the old one or the new
+// one.
+func write(path string, hosts []Host) error {
+	text, err := encode(hosts)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	next := path + ".new" // one name, so that crashes leave one file at most
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		os.Remove(next)
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a rename in the folder durable.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync folder %s: %w", path, err)
+	}
+	return nil
+}
