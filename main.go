@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // for timezone, on machines without it
 
 	"github.com/tailban/tailban/internal/cli"
 )

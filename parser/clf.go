@@ -41,6 +41,17 @@ const (
 	clfForward
 )
 
+func (f *clf) Fields() Fields {
+	fields := FieldTime | FieldPeer | fieldRequest | FieldStatus | FieldBytes | FieldUser
+	if f.fields >= clfCombined {
+		fields |= FieldReferer | FieldAgent
+	}
+	if f.fields >= clfForward {
+		fields |= FieldForward
+	}
+	return fields
+}
+
 func (f *clf) HasForward() bool { return f.fields >= clfForward }
 
 func (f *clf) Parse(line []byte, cut bool, ev *Event) error {
@@ -130,24 +141,27 @@ func (f *clf) parseTail(b []byte, ev *Event) error {
 	if f.fields == clfCommon {
 		return nil
 	}
-	var ok bool
-	if ev.Referer, b, ok = quoted(b); !ok || len(b) == 0 || b[0] != ' ' {
+	text, b, ok := quoted(b)
+	ev.Referer = dashNil(text)
+	if !ok || len(b) == 0 || b[0] != ' ' {
 		return errReferer
 	}
-	if ev.Agent, b, ok = quoted(b[1:]); !ok || len(b) > 0 && b[0] != ' ' {
+	text, b, ok = quoted(b[1:])
+	ev.Agent = dashNil(text)
+	if !ok || len(b) > 0 && b[0] != ' ' {
 		return errAgent
 	}
-	ev.Referer, ev.Agent = dashNil(ev.Referer), dashNil(ev.Agent)
 	if f.fields == clfCombined {
 		return nil
 	}
 	if len(b) == 0 {
 		return errForward
 	}
-	if ev.Forward, b, ok = quoted(b[1:]); !ok || len(b) > 0 && b[0] != ' ' {
+	text, b, ok = quoted(b[1:])
+	ev.Forward = dashNil(text)
+	if !ok || len(b) > 0 && b[0] != ' ' {
 		return errForward
 	}
-	ev.Forward = dashNil(ev.Forward)
 	return nil
 }
 

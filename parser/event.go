@@ -22,8 +22,9 @@ type Event struct {
 	Method  []byte
 	Target  []byte // request target as sent; see [AppendPath]
 	Proto   []byte
-	Status  int   // 0: unknown
-	Bytes   int64 // -1: unknown
+	Host    []byte // the name of the host asked for, perhaps with a port
+	Status  int    // 0: unknown
+	Bytes   int64  // -1: unknown
 	Referer []byte
 	Agent   []byte
 	User    []byte
@@ -57,6 +58,10 @@ type Format interface {
 	// nothing of use, except that ev.Peer is valid if the address was read.
 	Parse(line []byte, cut bool, ev *Event) error
 
-	// HasForward says whether the format logs a forwarding header.
+	// Fields says what the format logs.
+	Fields() Fields
+
+	// HasForward says whether the format logs a forwarding header: whether
+	// Fields holds FieldForward.
 	HasForward() bool
 }

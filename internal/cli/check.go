@@ -38,7 +38,7 @@ func describe(w io.Writer, path string, c *config.Config) error {
 	fmt.Fprintf(&b, "%s is good.\n\nLogs\n", path)
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, l := range c.Logs {
-		fmt.Fprintf(tw, "  %s\t%s\t%s\n", l.Name, l.Format, filesNow(l.Files))
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", l.Name, l.FormatName(), filesNow(l.Files))
 	}
 	tw.Flush()
 	fmt.Fprintln(&b, "\nJails")

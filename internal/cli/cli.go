@@ -88,6 +88,7 @@ func newRoot(p *Process) *cobra.Command {
 		newRun(p, &path),
 		newReplay(p, &path),
 		newCheck(p, &path),
+		newProbe(p, &path),
 		newTeardown(p, &path),
 		newVersion(p),
 	)

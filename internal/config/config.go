@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/parser"
 )
 
 // Config is a configuration without problems. Slices that come from tables
@@ -61,9 +62,12 @@ type List struct {
 // Log is one set of files in one format.
 type Log struct {
 	Name    string
-	Files   []string // absolute paths, or patterns of filepath.Match; empty only in Builtin
-	Format  string   // a name parser.NewFormat knows; empty, in Builtin, means: guess it
-	MaxLine int      // bytes of a line that are looked at
+	Files   []string           // absolute paths, or patterns of filepath.Match; empty only in Builtin
+	Format  string             // what parser.New takes, or "json"; empty, in Builtin, means: guess it
+	Header  string             // the forwarding header; empty: the format's
+	Zone    *time.Location     // for times without an offset; nil: none
+	Fields  *parser.JSONFields // of format "json"
+	MaxLine int                // bytes of a line that are looked at
 }
 
 // Types of actions.

@@ -102,8 +102,8 @@ func TestEverything(t *testing.T) {
 		}},
 		AllowHosts: []string{"office.example.net"},
 		Logs: []Log{
-			{"nginx", []string{"/var/log/nginx/access.log", "/var/log/nginx/*-access.log"}, "nginx", 4096},
-			{"apache", []string{"/var/log/apache2/access.log"}, "combined", 256 << 10},
+			{Name: "nginx", Files: []string{"/var/log/nginx/access.log", "/var/log/nginx/*-access.log"}, Format: "nginx", MaxLine: 4096},
+			{Name: "apache", Files: []string{"/var/log/apache2/access.log"}, Format: "combined", MaxLine: 256 << 10},
 		},
 		Jails: []detector.Jail{
 			{
@@ -163,7 +163,7 @@ func TestEverything(t *testing.T) {
 
 func TestLeast(t *testing.T) {
 	want := &Config{
-		Logs: []Log{{"nginx", []string{"/var/log/nginx/access.log"}, "combined", 256 << 10}},
+		Logs: []Log{{Name: "nginx", Files: []string{"/var/log/nginx/access.log"}, Format: "combined", MaxLine: 256 << 10}},
 		Jails: []detector.Jail{{
 			Name: "web", Logs: []string{"nginx"}, Limit: 50, Window: time.Minute, Ban: ladder(time.Hour),
 			Remember: 720 * time.Hour, Passive: true, Actions: []string{"log"},

@@ -3,8 +3,6 @@ package config
 import (
 	"path/filepath"
 	"strings"
-
-	"github.com/tailban/tailban/parser"
 )
 
 // readLogs reads the [logs.NAME] tables. names are those of the bad ones,
@@ -19,9 +17,7 @@ func readLogs(top *section) (logs []Log, names []string) {
 		} else {
 			t.missing("files", "required: an absolute path, or a list of them")
 		}
-		if n, ok := t.get("format"); ok {
-			l.Format = n.format()
-		}
+		readFormat(t, &l)
 		if n, ok := t.get("max_line"); ok {
 			size, _ := n.size(1<<10, 16<<20)
 			l.MaxLine = int(size)
@@ -68,18 +64,6 @@ func (n node) checkFile(s string) bool {
 		return true
 	}
 	return false
-}
-
-func (n node) format() string {
-	s, ok := n.text()
-	if !ok {
-		return ""
-	}
-	if _, err := parser.NewFormat(s); err != nil {
-		n.bad("unknown format%s", suggest(s, parser.FormatNames()))
-		return ""
-	}
-	return s
 }
 
 // nonEmptyTexts is texts for lists that say nothing when empty.

@@ -28,16 +28,11 @@ func warnLogs(doc *document, c *Config) {
 		if !used {
 			doc.warn(at, "no jail looks at this log")
 		}
-		if len(c.TrustedProxies) > 0 && !hasForward(l.Format) {
+		if len(c.TrustedProxies) > 0 && !l.has(parser.FieldForward) {
 			doc.warn(at.key("format"), "format %q has no forwarding header: "+
-				"requests through trusted proxies count for nobody", l.Format)
+				"requests through trusted proxies count for nobody", l.FormatName())
 		}
 	}
-}
-
-func hasForward(format string) bool {
-	f, err := parser.NewFormat(format)
-	return err == nil && f.HasForward()
 }
 
 func warnObserve(doc *document, c *Config) {
@@ -86,7 +81,7 @@ func warnPlane(doc *document, c *Config) {
 	if len(c.TrustedProxies) == 0 || c.Observe {
 		return
 	}
-	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return hasForward(l.Format) })
+	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return l.has(parser.FieldForward) })
 	kernel := slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Type == TypeNftables })
 	if forwarded && kernel {
 		doc.warn(keyPath("trusted_proxies"), "clients behind these are banned at their own address, which the kernel sees "+
@@ -96,14 +91,16 @@ func warnPlane(doc *document, c *Config) {
 
 // warnAgents is about agents that can't be seen, or that nearly all have.
 func warnAgents(doc *document, c *Config) {
-	blind := map[string]bool{}
+	blind := map[string]string{} // logs without agents, and their formats
 	for _, l := range c.Logs {
-		blind[l.Name] = l.Format == formatWithoutAgent
+		if !l.has(parser.FieldAgent) {
+			blind[l.Name] = l.FormatName()
+		}
 	}
 	check := func(at path, logs []string) {
 		for _, l := range logs {
-			if blind[l] {
-				doc.warn(at, "format %q of log %q has no user agent: this matches nothing there", formatWithoutAgent, l)
+			if format, yes := blind[l]; yes {
+				doc.warn(at, "format %q of log %q has no user agent: this matches nothing there", format, l)
 			}
 		}
 	}
@@ -133,9 +130,6 @@ func warnAgents(doc *document, c *Config) {
 		}
 	}
 }
-
-// formatWithoutAgent is the only preset that doesn't log the user agent.
-const formatWithoutAgent = "common"
 
 // warnPaths is about patterns that no path can match, as paths are resolved
 // before they are compared.

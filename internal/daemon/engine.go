@@ -10,7 +10,6 @@ import (
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/source"
-	"github.com/tailban/tailban/parser"
 	"github.com/tailban/tailban/state"
 )
 
@@ -80,12 +79,12 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 	}
 	e.offences = newHistory(maxOffences, e.detect.Remember)
 	for i := range c.Logs {
-		f, err := parser.NewFormat(c.Logs[i].Format)
+		f, err := c.Logs[i].Parser()
 		if err != nil {
 			return nil, err
 		}
 		name := c.Logs[i].Name
-		e.logs[name] = &logState{Log: e.detect.Log(name, f), format: c.Logs[i].Format}
+		e.logs[name] = &logState{Log: e.detect.Log(name, f), format: c.Logs[i].FormatName()}
 	}
 	for _, a := range d.action {
 		e.reconciler[a.name] = a.reconciler

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -67,6 +68,10 @@ func closeInput(in io.Reader, name string) error {
 	return nil
 }
 
+// Sample reads the first lines of a file, compressed or not, for guessing its
+// format.
+func Sample(name string) ([][]byte, error) { return sample(name) }
+
 // sample reads the first lines of a file.
 func sample(name string) ([][]byte, error) {
 	r, err := open(name, nil)
@@ -98,14 +103,14 @@ type dated struct {
 // inOrder sorts files by the time of their first line: a rotated set named by
 // a shell pattern comes newest first. Files that hold no line with a time
 // come first.
-func inOrder(files []string, format string) ([]dated, error) {
+func inOrder(files []string, log *config.Log) ([]dated, error) {
 	all := make([]dated, len(files))
 	for i, name := range files {
 		lines, err := sample(name)
 		if err != nil {
 			return nil, err
 		}
-		f, err := parser.NewFormat(format)
+		f, err := log.Parser()
 		if err != nil {
 			return nil, err
 		}

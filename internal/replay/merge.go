@@ -163,7 +163,7 @@ func (r *replay) open(name string) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := parser.NewFormat(r.format)
+	f, err := r.conf.Parser()
 	if err != nil {
 		in.Close()
 		return nil, err

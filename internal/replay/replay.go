@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) error {
 
 type replay struct {
 	Options
-	format string
+	conf   config.Log // of the files; its format found out if need be
 	inputs []dated
 	engine *detector.Engine
 	log    *detector.Log
@@ -72,15 +72,15 @@ type replay struct {
 }
 
 func prepare(ctx context.Context, o Options) (*replay, error) {
-	log, err := pickLog(o.Config, o.Log)
+	log, err := PickLog(o.Config, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{Options: o, format: log.Format, limit: log.MaxLine}
+	r := &replay{Options: o, conf: *log, limit: log.MaxLine}
 	if slices.Contains(o.Files, stdin) {
 		r.stdin = newInterruptible(ctx, o.In)
 	}
-	if r.format == "" {
+	if r.conf.Format == "" {
 		if err := r.detect(); err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func prepare(ctx context.Context, o Options) (*replay, error) {
 	if err := r.order(); err != nil {
 		return nil, err
 	}
-	format, err := parser.NewFormat(r.format)
+	format, err := r.conf.Parser()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (r *replay) order() error {
 		return nil
 	}
 	var err error
-	if r.inputs, err = inOrder(r.Files, r.format); err != nil {
+	if r.inputs, err = inOrder(r.Files, &r.conf); err != nil {
 		return err
 	}
 	var names []string
@@ -132,8 +132,8 @@ func (r *replay) order() error {
 	return nil
 }
 
-// pickLog finds the log that the files are.
-func pickLog(c *config.Config, name string) (*config.Log, error) {
+// PickLog finds the log of that name, or the only one if the name is empty.
+func PickLog(c *config.Config, name string) (*config.Log, error) {
 	var names []string
 	for i := range c.Logs {
 		if c.Logs[i].Name == name || name == "" && len(c.Logs) == 1 {
@@ -159,7 +159,7 @@ func (r *replay) detect() error {
 			return err
 		}
 		if format, n := parser.Detect(lines); n > 0 {
-			r.format = format
+			r.conf.Format = format
 			return nil
 		}
 		for _, l := range lines {
@@ -169,7 +169,7 @@ func (r *replay) detect() error {
 		}
 	}
 	if len(first) == 0 { // nothing to read: any format will do
-		r.format = config.DefaultFormat
+		r.conf.Format = config.DefaultFormat
 		return nil
 	}
 	return fmt.Errorf("no format known here (%s) fits these lines; the first is %s",
@@ -241,5 +241,5 @@ func (r *replay) forget(at int64) {
 func Format(files []string) (string, error) {
 	r := replay{Options: Options{Files: files}}
 	err := r.detect()
-	return r.format, err
+	return r.conf.Format, err
 }

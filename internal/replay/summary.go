@@ -100,7 +100,7 @@ func (s *summary) write(w io.Writer, r *replay) error {
 	if s.elapsed > 0 {
 		speed = fmt.Sprintf(", %s lines a second", thousands(int64(float64(lines)/s.elapsed.Seconds())))
 	}
-	row("lines", "%s, read as %s%s", thousands(lines), r.format, speed)
+	row("lines", "%s, read as %s%s", thousands(lines), r.conf.FormatName(), speed)
 	row("unparsed", "%s%s", thousands(steps[detector.StepUnparsed]), share(steps[detector.StepUnparsed], lines))
 	s.writeBad(&b, r, lines)
 	row("clients", "%s", s.clients)
@@ -175,5 +175,5 @@ func (s *summary) writeBad(b *strings.Builder, r *replay, lines uint64) {
 	if like, n := parser.Detect(texts); 2*n > len(texts) {
 		hint = fmt.Sprintf("they look like format = %q", like)
 	}
-	fmt.Fprintf(b, "%14smost lines don't parse as %s: %s\n", "", r.format, hint)
+	fmt.Fprintf(b, "%14smost lines don't parse as %s: %s\n", "", r.conf.FormatName(), hint)
 }

@@ -1,0 +1,79 @@
+package parser
+
+// storeCut takes the beginning of a value whose end is cut off: what is known
+// of a request, and a status that is whole.
+func (w *walk) storeCut(r role, b []byte) {
+	switch {
+	case !w.ev.Partial:
+	case r == roleRequest, r == roleTarget:
+		w.store(r, b)
+	case r == roleStatus && len(b) == 3:
+		w.store(r, b)
+	}
+}
+
+// storeLoose stores a value of which only the first fit is known: a bad one
+// makes the field unknown, not the line malformed.
+func (w *walk) storeLoose(r role, b []byte) bool {
+	w.store(r, b) // leaves the field alone if it is bad
+	return true
+}
+
+// store puts a value into the event; false if it is malformed.
+func (w *walk) store(r role, b []byte) bool {
+	ev := w.ev
+	switch r {
+	case roleSkip:
+		return true
+	case rolePeer:
+		a, ok := ParseAddr(b)
+		if !ok {
+			return false
+		}
+		ev.Peer = a
+	case roleTime:
+		ns, ok := w.c.time.parse(b)
+		if !ok {
+			return false
+		}
+		ev.Time = ns
+	case roleRequest:
+		splitRequest(b, ev)
+	case roleForward:
+		ev.Forward = dashNil(b)
+	case roleMethod:
+		ev.Method = dashNil(b)
+	case roleTarget:
+		ev.Target = dashNil(b)
+	case roleProto:
+		ev.Proto = dashNil(b)
+	case roleHost:
+		ev.Host = dashNil(b)
+	case roleReferer:
+		ev.Referer = dashNil(b)
+	case roleAgent:
+		ev.Agent = dashNil(b)
+	case roleUser:
+		ev.User = dashNil(b)
+	case roleStatus:
+		n, ok := digits(b)
+		switch {
+		case len(b) == 0 || string(b) == "-":
+		case len(b) != 3 || !ok:
+			return false
+		default:
+			ev.Status = n
+		}
+	case roleBytes:
+		n, ok := digits(b)
+		switch {
+		case len(b) == 0 || string(b) == "-":
+		case len(b) > 18 || !ok:
+			return false
+		default:
+			ev.Bytes = int64(n)
+		}
+	}
+	w.got |= r.field()
+	return true
+}

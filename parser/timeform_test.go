@@ -1,0 +1,194 @@
+package parser
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tailban/tailban/internal/corpus"
+)
+
+func berlin(t testing.TB) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skipf("no time zone data: %v", err)
+	}
+	return loc
+}
+
+// formOf compiles an Apache time, perhaps of several directives.
+func formOf(t testing.TB, spec string, zone *time.Location) *timeForm {
+	t.Helper()
+	f, err := New("%h "+spec, Options{Zone: zone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.(*compiled).time
+}
+
+func TestTimeForms(t *testing.T) {
+	zone := berlin(t)
+	iso := func() *timeForm { f := isoForm(); f.zone = zone; return f }
+	tests := []struct {
+		name string
+		form *timeForm
+		in   string
+		want string // RFC 3339; empty: refused
+	}{
+		{"ISO", iso(), "2026-11-29T12:39:01+01:00", "2026-11-29T11:39:01Z"},
+		{"ISO, offset without colon", iso(), "2026-11-29T12:39:01-0330", "2026-11-29T16:09:01Z"},
+		{"ISO, hours only", iso(), "2026-11-29T12:39:01+01", "2026-11-29T11:39:01Z"},
+		{"ISO, Z and nanoseconds", iso(), "2026-11-29T11:39:01.123456789Z", "2026-11-29T11:39:01.123456789Z"},
+		{"ISO, finer than nanoseconds", iso(), "2026-11-29T11:39:01.1234567899Z", "2026-11-29T11:39:01.123456789Z"},
+		{"ISO, comma and blank", iso(), "2026-11-29 12:39:01,5", "2026-11-29T11:39:01.5Z"},
+		{"ISO, repeated hour: the second", iso(), "2026-10-25T02:30:00", "2026-10-25T01:30:00Z"},
+		{"ISO, skipped hour", iso(), "2026-03-29T02:30:00", "2026-03-29T01:30:00Z"},
+		{"ISO, leap second", iso(), "2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"},
+		{"ISO, no zone", isoForm(), "2026-11-29T12:39:01", ""},
+		{"ISO, bad date", iso(), "2026-13-45T99:99:99Z", ""},
+		{"ISO, date only", iso(), "2026-11-29", ""},
+		{"ISO, dot without decimals", iso(), "2026-11-29T11:39:01.Z", ""},
+		{"ISO, text behind", iso(), "2026-11-29T11:39:01Zx", ""},
+		{"ISO, year out of range", iso(), "9999-11-29T11:39:01Z", ""},
+		{"ISO, bad offset", iso(), "2026-11-29T11:39:01+24:00", ""},
+		{"seconds", epochForm(1e9), "1795952341", "2026-11-29T11:39:01Z"},
+		{"seconds with decimals", epochForm(1e9), "1795952341.25", "2026-11-29T11:39:01.25Z"},
+		{"milliseconds", epochForm(1e6), "1795952341250", "2026-11-29T11:39:01.25Z"},
+		{"microseconds", epochForm(1e3), "1795952341250001", "2026-11-29T11:39:01.250001Z"},
+		{"seconds, milliseconds given", epochForm(1e9), "1795952341250", ""},
+		{"too many digits", epochForm(1e9), "9999999999999999999999", ""},
+		{"no digits", epochForm(1e9), "-", ""},
+		{"dot only", epochForm(1e9), "1.", ""},
+		{"two dots", epochForm(1e9), "1.2.3", ""},
+		{"negative", epochForm(1e9), "-1", ""},
+		{"CLF in brackets", bracketForm(), "[29/Nov/2026:16:51:36 -0330]", "2026-11-29T20:21:36Z"},
+		{"CLF in other brackets", bracketForm(), "(29/Nov/2026:16:51:36 -0330)", ""},
+		{"CLF, short", clfForm(), "29/Nov/2026:16:51:36", ""},
+		{"strftime", formOf(t, "%{%d/%b/%Y:%T}t.%{msec_frac}t %{%z}t", nil), "29/Nov/2026:12:39:01.250 +0100", "2026-11-29T11:39:01.25Z"},
+		{"strftime with a zone", formOf(t, "%{%a %h %e %T %y}t", zone), "Sun Nov  9 12:39:01 26", "2026-11-09T11:39:01Z"},
+		{"strftime, last century", formOf(t, "%{%D %R:%S %z}t", nil), "11/29/99 12:39:01 +0000", "1999-11-29T12:39:01Z"},
+		{"strftime, bad month", formOf(t, "%{%d/%b/%Y %T}t", zone), "29/Nix/2026 12:39:01", ""},
+		{"strftime, bad weekday", formOf(t, "%{%a %F %T}t", zone), "S1n 2026-11-29 12:39:01", ""},
+		{"strftime, short", formOf(t, "%{%F %T}t", zone), "2026-11-29 12:39:0", ""},
+		{"strftime, long", formOf(t, "%{%F %T}t", zone), "2026-11-29 12:39:011", ""},
+		{"strftime, other separator", formOf(t, "%{%F %T}t", zone), "2026-11-29T12:39:01", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 2 { // the second time from memory
+				got := ""
+				if ns, ok := tt.form.parse([]byte(tt.in)); ok {
+					got = time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+				}
+				if got != tt.want {
+					t.Errorf("%q = %q, want %q", tt.in, got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// Forms of several directives, written by the standard library, read back.
+func TestStrftimeReadsBack(t *testing.T) {
+	pairs := map[string]string{
+		"%{%Y-%m-%dT%H:%M:%S%z}t":               "2006-01-02T15:04:05-0700",
+		"%{%d/%b/%Y:%T}t.%{usec_frac}t %{%z}t":  "02/Jan/2006:15:04:05.000000 -0700",
+		"%{end:%a, %e %h %y}t %{end:%R:%S %z}t": "Mon, _2 Jan 06 15:04:05 -0700",
+		"%{%D}t@%{%T}t.%{msec_frac}t|%{%z}t":    "01/02/06@15:04:05.000|-0700",
+		"%{begin:%F %%%t}t %{%H:%M:%S %z%%}t":   "2006-01-02 %\t 15:04:05 -0700%",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		offset := rapid.IntRange(-12*4, 14*4).Draw(t, "quarters") * 900
+		at := time.Unix(rapid.Int64Range(0, 3e9).Draw(t, "s"), 0).Add(time.Duration(rapid.IntRange(0, 999).Draw(t, "ms")) * time.Millisecond).
+			In(time.FixedZone("", offset))
+		for spec, layout := range pairs {
+			text := at.Format(layout)
+			want, err := time.Parse(layout, text) // less than at: some lack decimals
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := New("%h "+spec, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ns, ok := f.(*compiled).time.parse([]byte(text)); !ok || ns != want.UnixNano() {
+				t.Fatalf("%s: %q = %v, %v; want %v", spec, text, time.Unix(0, ns).UTC(), ok, want.UTC())
+			}
+		}
+	})
+}
+
+// The standard library is the oracle where it accepts a text.
+func FuzzISO(f *testing.F) {
+	for _, s := range []string{"2026-11-29T12:39:01+01:00", "2026-11-29 11:39:01,123Z", "2026-11-29T11:39:01.5-0330", "2016-12-31T23:59:60Z"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		ns, ok := parseISO([]byte(s), nil)
+		want, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil || want.Year() <= 1900 || want.Year() >= 2200 || s[13] != ':' || strings.HasSuffix(s, ":60") {
+			return // ours takes other forms; the library also hours of one digit and offsets of 60 minutes
+		}
+		if _, offset := want.Zone(); offset <= -24*3600 || offset >= 24*3600 {
+			return
+		}
+		if !ok || ns != want.UnixNano() {
+			t.Fatalf("%q = %v, %v; want %v", s, time.Unix(0, ns).UTC(), ok, want.UTC())
+		}
+	})
+}
+
+// Collected timestamps: of those in a form that a format can have, the
+// instant is right; those without a usable time are refused.
+func TestCollectedDates(t *testing.T) {
+	zone := berlin(t)
+	forms := map[string]*timeForm{
+		"CLF": clfForm(), "ISO": {kind: timeISO, zone: zone},
+		"seconds": epochForm(1e9), "milliseconds": epochForm(1e6), "microseconds": epochForm(1e3),
+	}
+	for _, spec := range []string{"%{%d/%b/%Y:%T}t", "%{%d/%b/%Y %T %z}t", "%{%Y/%m/%d %T}t", "%{%Y.%m.%d %T}t", "%{%Y%m%dT%H%M%S}t", "%{%Y%m%d %H%M%S}t",
+		"%{%y%m%d %T}t", "%{%d-%b-%Y %T}t", "%{%d-%m-%Y %T}t", "%{%d/%m/%Y %T}t", "%{%m/%d/%Y:%T}t", "%{%d %b %Y %T}t", "%{%b %d %Y %T}t", "%{%a %b %d %T %Y}t",
+		"%{%d/%b/%Y:%T}t.%{msec_frac}t", "%{%d/%b/%Y:%T}t.%{msec_frac}t %{%z}t", "%{%a %b %d %T}t.%{usec_frac}t %{%Y}t"} {
+		forms[spec] = formOf(t, spec, zone)
+	}
+	read := map[string]int{}
+	for _, line := range readLines(t, filepath.Join(corpus.Path(t, "corpus", "dates"), "dates.jsonl")) {
+		var d struct {
+			Text, Note string
+			Now        time.Time
+			UTC        *time.Time
+		}
+		if err := json.Unmarshal(line, &d); err != nil {
+			t.Fatal(err)
+		}
+		for name, form := range forms {
+			ns, ok := form.parse([]byte(d.Text))
+			if !ok {
+				continue
+			}
+			read[name]++
+			switch got := time.Unix(0, ns); {
+			case d.UTC == nil && form.kind == timeEpoch && d.Text == "123456789":
+				// As a guess it means nothing; a format says what it is.
+			case d.UTC == nil:
+				t.Errorf("%q read as %s: %v, but means nothing", d.Text, name, got.UTC())
+			case name == "milliseconds" && len(d.Text) != 13, name == "microseconds" && len(d.Text) != 16:
+				// Seconds are also a number of milliseconds: a format says which.
+			case d.Text == "2026-10-25 02:30:00" && d.Now.Before(got):
+				// Twice on that day; without looking at a clock the second counts.
+			case !got.Truncate(time.Microsecond).Equal(d.UTC.Truncate(time.Microsecond)) && !got.Equal(*d.UTC):
+				t.Errorf("%q read as %s: %v, want %v (%s)", d.Text, name, got.UTC(), d.UTC, d.Note)
+			}
+		}
+	}
+	for name := range forms {
+		if read[name] == 0 {
+			t.Errorf("no text in the collection is a %s", name)
+		}
+	}
+}
