@@ -138,7 +138,7 @@ http {
 	access_log %[1]s/access.log combined;
 	client_body_temp_path %[1]s/t1; proxy_temp_path %[1]s/t2; fastcgi_temp_path %[1]s/t3;
 	uwsgi_temp_path %[1]s/t4; scgi_temp_path %[1]s/t5;
-	server { listen 80; listen [::]:80; location / { return 200 "hello\n"; } }
+	server { listen 80; listen [::]:80; location / { return 200 "$uri\n"; } }
 }
 `, l.dir)
 	path := l.write("nginx.conf", conf)
