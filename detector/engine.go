@@ -107,9 +107,14 @@ func (d *denied) holds(client netip.Addr, ev *event) bool {
 
 // Log is one log as the engine sees it: a format, its jails, its counters.
 type Log struct {
-	Name   string
-	Steps  [NumSteps]uint64 // lines, by the step at which they stopped
-	Cut    uint64           // lines longer than the reader's limit
+	Name  string
+	Steps [NumSteps]uint64 // lines, by the step at which they stopped
+	Cut   uint64           // lines longer than the reader's limit
+
+	// Rewritten says that the server logs as the peer what a proxy reported
+	// (nginx realip, mod_remoteip): the kernel doesn't see these addresses.
+	Rewritten bool
+
 	format parser.Format
 	jails  []*jail
 }
@@ -233,6 +238,9 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	if plane == parser.Nobody || plane == parser.Infrastructure && ev.Partial && l.format.HasForward() {
 		v.Step = StepNobody // in a line that was cut, the header may be missing
 		return
+	}
+	if plane == parser.Direct && l.Rewritten {
+		plane = parser.Forwarded
 	}
 	v.Client = client
 	if e.allow != nil && e.allow.Contains(client) {

@@ -220,6 +220,24 @@ func TestNothingEnforcedHidesNothing(t *testing.T) {
 	}
 }
 
+// Where the server rewrites the peer the kernel doesn't see the client.
+func TestRewrittenPeer(t *testing.T) {
+	e := NewEngine(Options{Jails: []Jail{{Name: "j", Logs: []string{"l"}, Window: time.Second, Ban: []time.Duration{time.Minute}}}})
+	f, err := parser.NewFormat("nginx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := e.Log("l", f)
+	for want, rewritten := range map[parser.Resolution]bool{parser.Direct: false, parser.Forwarded: true} {
+		l.Rewritten = rewritten
+		e.Unban(netip.MustParsePrefix("203.0.113.5/32"))
+		v := e.Line(l, []byte(line("203.0.113.5", 0, "GET / HTTP/1.1", 200, "x", "-")), false, Line{}, 0)
+		if len(v.Decisions) != 1 || v.Decisions[0].Plane != want {
+			t.Errorf("rewritten %v: %+v, want plane %s", rewritten, v.Decisions, want)
+		}
+	}
+}
+
 // What was cut off a line is not known: it names no client, and meets no
 // condition, negated or not.
 func TestCutLines(t *testing.T) {

@@ -61,13 +61,14 @@ type List struct {
 
 // Log is one set of files in one format.
 type Log struct {
-	Name    string
-	Files   []string           // absolute paths, or patterns of filepath.Match; empty only in Builtin
-	Format  string             // what parser.New takes, or "json"; empty, in Builtin, means: guess it
-	Header  string             // the forwarding header; empty: the format's
-	Zone    *time.Location     // for times without an offset; nil: none
-	Fields  *parser.JSONFields // of format "json"
-	MaxLine int                // bytes of a line that are looked at
+	Name      string
+	Files     []string           // absolute paths, or patterns of filepath.Match; empty only in Builtin
+	Format    string             // what parser.New takes, or "json"; empty, in Builtin, means: guess it
+	Header    string             // the forwarding header; empty: the format's
+	Zone      *time.Location     // for times without an offset; nil: none
+	Rewritten bool               // the peer is one that a proxy reported (nginx realip, mod_remoteip)
+	Fields    *parser.JSONFields // of format "json"
+	MaxLine   int                // bytes of a line that are looked at
 }
 
 // Types of actions.

@@ -42,6 +42,10 @@ func readFormat(t named, l *Log) {
 	if n, ok := t.get("header"); ok {
 		l.Header, _ = n.text()
 	}
+	if n, ok := t.get("peer"); ok {
+		peer, _ := n.oneOf("connection", "rewritten")
+		l.Rewritten = peer == "rewritten"
+	}
 	format, given := t.get("format")
 	if given {
 		var ok bool

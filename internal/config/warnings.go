@@ -14,7 +14,7 @@ func warn(doc *document, c *Config) {
 	warnObserve(doc, c)
 	warnEnforcement(doc, c)
 	warnPlane(doc, c)
-	warnAgents(doc, c)
+	warnFields(doc, c)
 	warnPaths(doc, c)
 	warnForgotten(doc, c)
 	warnDenied(doc, c)
@@ -78,7 +78,16 @@ func warnEnforcement(doc *document, c *Config) {
 // warnPlane is about clients that no action can keep away: packets of those
 // behind a proxy carry the proxy's address.
 func warnPlane(doc *document, c *Config) {
-	if len(c.TrustedProxies) == 0 || c.Observe {
+	if c.Observe {
+		return
+	}
+	for _, l := range c.Logs {
+		if l.Rewritten && slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Type == TypeNftables }) {
+			doc.warn(keyPath("logs", l.Name, "peer"), "the server writes the addresses that a proxy reports: the kernel sees "+
+				"these clients only where they come directly, and a ban stops them only there")
+		}
+	}
+	if len(c.TrustedProxies) == 0 {
 		return
 	}
 	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return l.has(parser.FieldForward) })
@@ -89,18 +98,13 @@ func warnPlane(doc *document, c *Config) {
 	}
 }
 
-// warnAgents is about agents that can't be seen, or that nearly all have.
-func warnAgents(doc *document, c *Config) {
-	blind := map[string]string{} // logs without agents, and their formats
-	for _, l := range c.Logs {
-		if !l.has(parser.FieldAgent) {
-			blind[l.Name] = l.FormatName()
-		}
-	}
-	check := func(at path, logs []string) {
-		for _, l := range logs {
-			if format, yes := blind[l]; yes {
-				doc.warn(at, "format %q of log %q has no user agent: this matches nothing there", format, l)
+// warnFields is about conditions on what a log's format doesn't have, and about
+// agents that nearly all have.
+func warnFields(doc *document, c *Config) {
+	lacks := func(at path, logs []string, field parser.Fields, what string) {
+		for _, l := range c.Logs {
+			if slices.Contains(logs, l.Name) && !l.has(field) {
+				doc.warn(at, "format %q of log %q has no %s: this matches nothing there", l.FormatName(), l.Name, what)
 			}
 		}
 	}
@@ -110,19 +114,30 @@ func warnAgents(doc *document, c *Config) {
 	}
 	for _, j := range c.Jails {
 		where := keyPath("jails", j.Name, "where")
-		if len(j.Where.Match.Agents) > 0 {
-			check(where.key("agent"), j.Logs)
-		}
-		if len(j.Where.Not.Agents) > 0 {
-			check(where.key("not").key("agent"), j.Logs)
+		for _, x := range []struct {
+			at path
+			c  *detector.Conditions
+		}{{where, &j.Where.Match}, {where.key("not"), &j.Where.Not}} {
+			if len(x.c.Agents) > 0 {
+				lacks(x.at.key("agent"), j.Logs, parser.FieldAgent, "user agent")
+			}
+			if len(x.c.Paths) > 0 {
+				lacks(x.at.key("path"), j.Logs, parser.FieldPath, "path")
+			}
+			if len(x.c.Methods) > 0 {
+				lacks(x.at.key("method"), j.Logs, parser.FieldMethod, "method")
+			}
+			if len(x.c.Status) > 0 {
+				lacks(x.at.key("status"), j.Logs, parser.FieldStatus, "status")
+			}
 		}
 	}
 	for _, w := range c.Wanted {
-		check(keyPath("wanted", w.Name, "agent"), all)
+		lacks(keyPath("wanted", w.Name, "agent"), all, parser.FieldAgent, "user agent")
 	}
-	if c.Deny != nil {
+	if c.Deny != nil && len(c.Deny.Agents) > 0 {
 		at := keyPath("deny", "agents")
-		check(at, all)
+		lacks(at, all, parser.FieldAgent, "user agent")
 		for i, a := range c.Deny.Agents {
 			if len(a) < 3 {
 				doc.warn(at.elem(i), "%q occurs in the user agents of ordinary clients", a)

@@ -21,6 +21,11 @@ func TestWarnings(t *testing.T) {
 			`2: logs.nginx.format: format "combined" has no forwarding header: requests through trusted proxies count for nobody`},
 		{"proxies without header, format given", "trusted_proxies = \"10.0.0.0/8\"\n" + strings.Replace(enforced, "[jails", "format = \"common\"\n[jails", 1),
 			`4: logs.nginx.format: format "common" has no forwarding header: requests through trusted proxies count for nobody`},
+		{"rewritten peer", strings.Replace(enforced, "[jails", "peer = \"rewritten\"\n[jails", 1),
+			`3: logs.nginx.peer: the server writes the addresses that a proxy reports: the kernel sees these clients only where they come directly, and a ban stops them only there`},
+		{"no path", strings.Replace(enforced, "[jails", "format = '$remote_addr [$time_local] $status'\n[jails", 1) + jail + "where = { path = \"/x\", status = 404, method = \"GET\" }\n",
+			`14: jails.x.where.path: format "own format" of log "nginx" has no path: this matches nothing there
+14: jails.x.where.method: format "own format" of log "nginx" has no method: this matches nothing there`},
 		{"no action", base, `3: jails.web.actions: no action enforces these bans: they are only logged`},
 		{"empty actions", enforced + jail + "actions = []\n", `13: jails.x.actions: no action enforces these bans: they are only logged`},
 		{"action that logs", enforced + "[actions.l]\ntype = \"log\"\n" + jail + "actions = [\"l\"]\n", `15: jails.x.actions: no action enforces these bans: they are only logged`},

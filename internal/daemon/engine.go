@@ -84,7 +84,9 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 			return nil, err
 		}
 		name := c.Logs[i].Name
-		e.logs[name] = &logState{Log: e.detect.Log(name, f), format: c.Logs[i].FormatName()}
+		l := &logState{Log: e.detect.Log(name, f), format: c.Logs[i].FormatName()}
+		l.Rewritten = c.Logs[i].Rewritten
+		e.logs[name] = l
 	}
 	for _, a := range d.action {
 		e.reconciler[a.name] = a.reconciler

@@ -104,6 +104,7 @@ func prepare(ctx context.Context, o Options) (*replay, error) {
 		fmt.Fprintf(r.Notes, "not resolved in a replay, so not allowed: %s\n", strings.Join(c.AllowHosts, ", "))
 	}
 	r.log = r.engine.Log(log.Name, format)
+	r.log.Rewritten = log.Rewritten
 	r.print = newPrinter(o.Out, o.JSON)
 	r.sum = newSummary()
 	return r, nil
