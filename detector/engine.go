@@ -60,6 +60,7 @@ type jail struct {
 	index   int
 	limits  limits
 	matcher matcher
+	fits    uint64 // events that met its conditions
 }
 
 type wanted struct {
@@ -204,6 +205,15 @@ func (e *Engine) Log(name string, format parser.Format) *Log {
 	return l
 }
 
+// Fits returns how many events have met a jail's conditions, those of targets
+// that were banned already left out.
+func (e *Engine) Fits(jail string) uint64 {
+	if i := e.jailIndex(jail); i >= 0 {
+		return e.jails[i].fits
+	}
+	return 0
+}
+
 // Line takes one line, without its line feed, through the order of
 // exceptions. cut says that the line is only the beginning of a longer one.
 // now is the time of a decision, in nanoseconds since the epoch; 0 stands for
@@ -302,6 +312,7 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate) {
 		if !j.matcher.holds(&e.ev) {
 			continue
 		}
+		j.fits++
 		if owner := j.owner(j.index); owner != enforced && e.banned(c, owner) {
 			if v.Step == StepUnmatched {
 				v.Step = StepBanned

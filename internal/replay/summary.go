@@ -28,6 +28,7 @@ type summary struct {
 	refused  uint64
 	said     map[refusal]struct{}
 	targets  *distinct[netip.Prefix]
+	jails    byDay
 	bad      []badLine // the first lines that did not parse
 }
 
@@ -43,7 +44,7 @@ type badLine struct {
 }
 
 func newSummary() summary {
-	return summary{clients: newDistinct[netip.Addr](), targets: newDistinct[netip.Prefix](), said: map[refusal]struct{}{}}
+	return summary{clients: newDistinct[netip.Addr](), targets: newDistinct[netip.Prefix](), said: map[refusal]struct{}{}, jails: byDay{}}
 }
 
 // client counts a line's client; a proxy that speaks for itself is none.
@@ -80,6 +81,7 @@ func (s *summary) decided(d *detector.Decision) bool {
 		s.bans++
 	}
 	s.targets.add(d.Target)
+	s.jails.add(d)
 	return true
 }
 
@@ -116,6 +118,7 @@ func (s *summary) write(w io.Writer, r *replay) error {
 		row("memory", "%s windows and %s bans were dropped: raise max_memory or max_bans for exact results",
 			thousands(st.Evicted+st.Refused), thousands(st.BansEvicted))
 	}
+	s.jails.write(&b, r)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
