@@ -246,7 +246,8 @@ func TestTruthHolds(t *testing.T) {
 	accepted, refused := 0, 0
 	rapid.Check(t, func(t *rapid.T) { truthHolds(t, &accepted, &refused) })
 	t.Logf("%d formats accepted, %d refused", accepted, refused)
-	if accepted < 10 || refused < 10 {
+	// Of 20 draws, as with -short, there may be few of one kind.
+	if accepted == 0 || !testing.Short() && (accepted < 10 || refused < 10) {
 		t.Errorf("%d formats accepted, %d refused: the test shows nothing", accepted, refused)
 	}
 }
