@@ -50,8 +50,12 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 		}
 		d.Target = target
 	}
-	d.Offence = e.offences(d.History, d.Target, e.ev.Time) + 1
-	e.offended(d.History, d.Target, d.Offence, e.ev.Time)
+	// Several jails that decide at one line, and share their history, see one
+	// offence.
+	if d.Offence = v.offence(d.History, d.Target); d.Offence == 0 {
+		d.Offence = e.offences(d.History, d.Target, e.ev.Time) + 1
+		e.offended(d.History, d.Target, d.Offence, e.ev.Time)
+	}
 	d.ban(r.ban, d.Offence)
 	// A ban that would be over already runs, for the events that follow it in
 	// the log, as long as it would have; one that is enforced runs until it
@@ -62,6 +66,17 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 	}
 	e.setBan(keyOf(d.Target), r.owner, until)
 	v.Decisions = append(v.Decisions, d)
+}
+
+// offence returns the number that a decision of this line has got already, 0
+// if there is none of the same history and target.
+func (v *Verdict) offence(history string, target netip.Prefix) int {
+	for i := range v.Decisions {
+		if d := &v.Decisions[i]; d.Refused == "" && d.History == history && d.Target == target {
+			return d.Offence
+		}
+	}
+	return 0
 }
 
 func (e *Engine) setBan(k key, owner int, until int64) {

@@ -34,10 +34,17 @@ type bruteOffence struct {
 }
 
 // offend counts an offence of a jail.
-func (b *brute) offend(j *Jail, target netip.Prefix, at int64) int {
-	name, remember := j.Name, j.Remember
+func (b *brute) historyOf(j *Jail) string {
 	if b.shared {
-		name, remember = fmt.Sprintf("everybody's, observed: %v", j.Observe), b.remember
+		return fmt.Sprintf("everybody's, observed: %v", j.Observe)
+	}
+	return j.Name
+}
+
+func (b *brute) offend(j *Jail, target netip.Prefix, at int64) int {
+	name, remember := b.historyOf(j), j.Remember
+	if b.shared {
+		remember = b.remember
 	}
 	key := fmt.Sprint(name, target)
 	o := b.offences[key]
@@ -83,6 +90,7 @@ func (b *brute) event(client netip.Addr, path string, status int, at int64) (dec
 	if b.banned(target, "", at) {
 		return nil
 	}
+	before := map[string]int{} // offences of this line, by history
 	for i := range b.jails {
 		j := &b.jails[i]
 		if !j.matches(path, status) || j.Observe && b.banned(target, j.Name, at) {
@@ -98,7 +106,11 @@ func (b *brute) event(client netip.Addr, path string, status int, at int64) (dec
 			continue
 		}
 		delete(j.windows, target)
-		offence := b.offend(j.Jail, target, at)
+		offence, again := before[b.historyOf(j.Jail)]
+		if !again {
+			offence = b.offend(j.Jail, target, at)
+			before[b.historyOf(j.Jail)] = offence
+		}
 		length := j.Ban[len(j.Ban)-1]
 		if offence <= len(j.Ban) {
 			length = j.Ban[offence-1]

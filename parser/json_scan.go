@@ -269,6 +269,12 @@ func (s *jsonScan) string() (raw []byte, escaped bool, err error) {
 	if end < 0 {
 		return nil, false, errLineEnd
 	}
+	// Apache writes an empty user name as "" and so, between the quotes of a
+	// format, """". A client can't write a quote of its own.
+	if end == 0 && len(b) >= 3 && b[1] == '"' && b[2] == '"' && (len(b) == 3 || bytes.IndexByte([]byte(",} \t]"), b[3]) >= 0) {
+		s.pos += 4
+		return b[:0], false, nil
+	}
 	i := bytes.IndexByte(b[:end], '\\')
 	if i < 0 {
 		s.pos += end + 2

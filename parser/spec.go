@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// maxSpec is how long a format may be, in bytes.
+const maxSpec = 16 << 10
+
 // NoHeader as [Options.Header] makes a format ignore forwarding headers.
 const NoHeader = "-"
 
@@ -50,6 +53,9 @@ func (e *SpecError) Error() string {
 // Sources: nginx ngx_http_log_module (log_format, $variables, escape=) and
 // Apache mod_log_config (LogFormat, %directives).
 func New(spec string, o Options) (Format, error) {
+	if len(spec) > maxSpec {
+		return nil, &SpecError{Msg: fmt.Sprintf("is longer than %d bytes", maxSpec)}
+	}
 	t, err := parseSpec(spec)
 	if err != nil {
 		return nil, err
@@ -79,6 +85,9 @@ func newPreset(spec string, o Options) (Format, error) {
 	case o.Header != "" && o.Header != NoHeader && !f.HasForward():
 		return nil, &SpecError{Text: spec, Msg: fmt.Sprintf("the header %s is to be used, but this preset logs none", o.Header),
 			Hint: "write the format out as the server has it"}
+	case o.Header != "" && o.Header != NoHeader:
+		return nil, &SpecError{Text: spec, Msg: "a preset uses the forwarding header that it has; header is for formats written out",
+			Hint: "leave header out, or write the format out as the server has it"}
 	}
 	return f, nil
 }

@@ -166,7 +166,17 @@ func apacheVariable(m *mapped, item apacheItem, start, end int) (*variable, erro
 		text.role = roleHost
 	case "i":
 		text.setHeader(strings.ReplaceAll(strings.ToLower(item.arg), "-", "_"))
-	case "o", "e", "C", "n", "x", "c", "f", "L", "R", "^ti", "^to":
+	case "x", "c":
+		// httpd before 2.4.64 does not escape these (CVE-2024-47252), and some
+		// of them hold what the client sent.
+		switch item.arg {
+		case "SSL_PROTOCOL", "SSL_CIPHER", "SSL_CIPHER_USEKEYSIZE", "SSL_CIPHER_ALGKEYSIZE", "SSL_SESSION_RESUMED",
+			"version", "cipher", "errcode": // of the server's own choosing
+			return &variable{word: true, class: wordClass()}, nil
+		}
+		return nil, m.fail(start, end, "older servers (before 2.4.64) write it unescaped, and a client can choose what it holds",
+			"leave it out of this log")
+	case "o", "e", "C", "n", "f", "L", "R", "^ti", "^to":
 	default:
 		return nil, m.fail(start, end, "Apache has no such directive", "")
 	}

@@ -64,7 +64,18 @@ func readFormat(t named, l *Log) {
 	case hasFields:
 		l.Fields = readJSONFields(fields)
 	}
-	if _, err := l.Parser(); err != nil && given {
+	if l.Fields != nil {
+		for _, key := range []string{"header", "timezone"} {
+			if _, ok := t.get(key); ok {
+				t.doc.bad(t.path.key(key), "is not for format = %q: fields.forward names the header, and times need their offset", formatJSON)
+			}
+		}
+	}
+	if _, err := l.Parser(); err != nil {
+		if !given {
+			t.doc.bad(t.path.key("format"), "the default, %q, can't be used: %v", l.Format, err)
+			return
+		}
 		format.badFormat(err)
 	}
 }
@@ -97,12 +108,12 @@ func (n node) badFormat(err error) {
 		return
 	}
 	text, _ := n.v.(string)
-	if spec.Offset == 0 && spec.Text == text && !strings.ContainsAny(text, "$%") {
+	if _, unknown := parser.NewFormat(text); unknown != nil && !strings.ContainsAny(text, "$%") {
 		n.bad("unknown format%s", suggest(text, append(parser.FormatNames(), formatJSON)))
 		return
 	}
 	msg := spec.Msg
-	if spec.Text != "" {
+	if spec.Text != "" && spec.Text != text {
 		msg = spec.Text + ": " + msg
 	}
 	if spec.Hint != "" {

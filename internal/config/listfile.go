@@ -18,7 +18,7 @@ const filePrefix = "file:"
 
 const (
 	maxListFile    = 1 << 20 // bytes
-	maxListEntries = 100_000
+	maxListEntries = 20_000
 
 	// maxListProblems is how many bad lines of a file are told one by one.
 	maxListProblems = 100

@@ -81,7 +81,7 @@ func TestListFileLimits(t *testing.T) {
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check(t, doc, nil, fmt.Sprintf("jails.toml:1: allow = %s: has 100001 addresses and ranges: 100000 at most", render(filePrefix+path)))
+	check(t, doc, nil, fmt.Sprintf("jails.toml:1: allow = %s: has 20001 addresses and ranges: 20000 at most\njails.toml:1: allow: has 20001 addresses and ranges: 20000 at most", render(filePrefix+path)))
 }
 
 // Of very many bad lines the first are told, and how many more there are.

@@ -9,6 +9,9 @@ import (
 	"github.com/tailban/tailban/detector"
 )
 
+// maxAllow is how many entries allow may have: they go to the kernel at once.
+const maxAllow = 20_000
+
 // read walks the document. Its result is of use only if no problem was
 // recorded.
 func read(top *section, env []string) *Config {
@@ -18,6 +21,9 @@ func read(top *section, env []string) *Config {
 	}
 	if n, ok := top.get("allow"); ok {
 		c.Allow = n.addresses(addressList{key: "allow", allowed: true}, c)
+	}
+	if len(c.Allow) > maxAllow {
+		top.doc.bad(keyPath("allow"), "has %d addresses and ranges: %d at most", len(c.Allow), maxAllow)
 	}
 	c.StateDir = readStateDir(top, env)
 	c.MaxMemory = DefaultMaxMemory

@@ -89,11 +89,14 @@ func (s *Set) UpdateNames(names []Entry) {
 func (s *Set) rebuild() {
 	snap := &snapshot{table: new(bart.Table[string]), shared: map[netip.Prefix]struct{}{}}
 	// Of two reasons for one prefix the configuration's is said.
-	for _, list := range [][]Entry{s.host, s.names, s.static} {
+	const byName = 1
+	for i, list := range [][]Entry{s.host, s.names, s.static} {
 		for _, e := range list {
 			snap.table.Insert(e.Prefix, e.Reason)
 			snap.entries = append(snap.entries, e)
-			if e.Prefix.Addr().Is6() && e.Prefix.Bits() > widest6 {
+			// Whoever answers for a name must not be able to have a whole /64
+			// counted address by address.
+			if e.Prefix.Addr().Is6() && e.Prefix.Bits() > widest6 && i != byName {
 				snap.shared[netip.PrefixFrom(e.Prefix.Addr(), widest6).Masked()] = struct{}{}
 			}
 		}
