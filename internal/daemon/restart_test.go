@@ -9,8 +9,8 @@ func TestBanIsEnforcedAndStored(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, t.TempDir())
 	r := s.run(s.config(logOnly))
-	s.requests("203.0.113.201", 3)
 	s.requests("203.0.113.202", 2)
+	s.requests("203.0.113.201", 3) // the last line bans: all have been counted then
 	r.waitBanned("203.0.113.201")
 	r.waitEnforced("203.0.113.201")
 	r.stop()
