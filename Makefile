@@ -29,12 +29,15 @@ test:
 bench:
 	$(GO) test -run '^$$' -bench . ./parser ./detector ./internal/replay ./internal/source
 
-# Every fuzz target for FUZZTIME each.
+# Every fuzz target for FUZZTIME each. The fuzzer can end with "context deadline
+# exceeded" when a worker is at it just as the time is up: that is no finding.
 FUZZTIME ?= 10s
 fuzz:
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$f"; out=$$($(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg 2>&1) || { echo "$$out"; exit 1; }; \
+			echo "$$pkg $$f"; out=$$($(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg 2>&1) || \
+				{ echo "$$out" | grep -q "context deadline exceeded" && ! echo "$$out" | grep -q "Failing input"; } || \
+				{ echo "$$out"; exit 1; }; \
 		done; \
 	done
 
