@@ -245,7 +245,7 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	ev := &e.ev
 	client, plane := e.resolver.Resolve(ev.Peer, ev.Forward)
-	if plane == parser.Nobody || plane == parser.Infrastructure && ev.Partial && l.format.HasForward() {
+	if plane == parser.Nobody || plane == parser.Infrastructure && ev.Partial && l.format.Fields().Has(parser.FieldForward) {
 		v.Step = StepNobody // in a line that was cut, the header may be missing
 		return
 	}

@@ -52,8 +52,6 @@ func (f *clf) Fields() Fields {
 	return fields
 }
 
-func (f *clf) HasForward() bool { return f.fields >= clfForward }
-
 func (f *clf) Parse(line []byte, cut bool, ev *Event) error {
 	*ev = Event{Bytes: -1, Partial: cut}
 	line = trimLine(line)

@@ -37,8 +37,6 @@ func compile(t *template, o Options) (*compiled, error) {
 
 func (c *compiled) Fields() Fields { return c.fields }
 
-func (c *compiled) HasForward() bool { return c.fields.Has(FieldForward) }
-
 func (c *compiled) Parse(line []byte, cut bool, ev *Event) error {
 	*ev = Event{Bytes: -1, Partial: cut}
 	line = trimLine(line)

@@ -65,13 +65,8 @@ func (w *walk) store(r role, b []byte) bool {
 			ev.Status = n
 		}
 	case roleBytes:
-		n, ok := digits(b)
-		switch {
-		case len(b) == 0 || string(b) == "-":
-		case len(b) > 18 || !ok:
+		if !fillBytes(b, ev) {
 			return false
-		default:
-			ev.Bytes = int64(n)
 		}
 	}
 	w.got |= r.field()

@@ -61,7 +61,7 @@ func TestRealServers(t *testing.T) {
 				if d := time.Unix(0, ev.Time).Sub(time.Unix(0, int64(want.Sent*1e9))); d < -2*time.Second || d > 12*time.Second {
 					t.Errorf("line %d (%s): time is off by %v", i+1, want.Desc, d)
 				}
-				if !format.HasForward() {
+				if !format.Fields().Has(FieldForward) {
 					continue
 				}
 				// The truth names private addresses as clients; the order of

@@ -60,8 +60,4 @@ type Format interface {
 
 	// Fields says what the format logs.
 	Fields() Fields
-
-	// HasForward says whether the format logs a forwarding header: whether
-	// Fields holds FieldForward.
-	HasForward() bool
 }

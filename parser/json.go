@@ -121,8 +121,6 @@ func newJSON(f JSONFields, record, prefix string) (Format, error) {
 	return j, nil
 }
 
-func (f *jsonFormat) HasForward() bool { return f.fields.Has(FieldForward) }
-
 func (f *jsonFormat) Fields() Fields { return f.fields }
 
 func (f *jsonFormat) Parse(line []byte, cut bool, ev *Event) error {

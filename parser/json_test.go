@@ -349,11 +349,11 @@ func TestJSONElements(t *testing.T) {
 
 func TestJSONFieldsSet(t *testing.T) {
 	f := mustJSON(t, testFields())
-	if all := Fields(1<<12 - 1); f.Fields() != all || !f.HasForward() {
+	if all := Fields(1<<12 - 1); f.Fields() != all || !f.Fields().Has(FieldForward) {
 		t.Errorf("fields: %v", f.Fields())
 	}
 	f = mustJSON(t, JSONFields{Peer: "p", Time: "t"})
-	if f.Fields() != FieldPeer|FieldTime || f.HasForward() {
+	if f.Fields() != FieldPeer|FieldTime || f.Fields().Has(FieldForward) {
 		t.Errorf("fields: %v", f.Fields())
 	}
 }

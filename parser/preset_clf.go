@@ -18,8 +18,6 @@ const fieldsCombined = FieldTime | FieldPeer | fieldRequest | FieldStatus | Fiel
 // Source: Apache mod_log_config; the apache2 package of Debian.
 type vhostCombined struct{ clf clf }
 
-func (f *vhostCombined) HasForward() bool { return false }
-
 func (f *vhostCombined) Fields() Fields { return fieldsCombined | FieldHost }
 
 func (f *vhostCombined) Parse(line []byte, cut bool, ev *Event) error {
@@ -50,8 +48,6 @@ func (f *vhostCombined) Parse(line []byte, cut bool, ev *Event) error {
 // Source: lighttpd's manual, mod_accesslog.
 type lighttpd struct{ clf clf }
 
-func (f *lighttpd) HasForward() bool { return false }
-
 func (f *lighttpd) Fields() Fields { return fieldsCombined | FieldHost }
 
 func (f *lighttpd) Parse(line []byte, cut bool, ev *Event) error {
@@ -77,8 +73,6 @@ func (f *lighttpd) Parse(line []byte, cut bool, ev *Event) error {
 //
 // Source: ingress-nginx's manual, "Log format".
 type ingressNginx struct{ clf clf }
-
-func (f *ingressNginx) HasForward() bool { return false }
 
 func (f *ingressNginx) Fields() Fields { return fieldsCombined }
 

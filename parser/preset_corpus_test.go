@@ -77,7 +77,7 @@ func TestRealServersPresets(t *testing.T) {
 					partial++
 				}
 				checkTruth(t, i+1, &ev, want)
-				if format.HasForward() && !ev.Partial && tt.known[i+1] == "" {
+				if format.Fields().Has(FieldForward) && !ev.Partial && tt.known[i+1] == "" {
 					checkClient(t, i+1, resolver, &ev, want)
 				}
 			}

@@ -44,8 +44,6 @@ func newHAProxy(zone *time.Location) *haproxy {
 	return &haproxy{clock: haproxyClock{zone: zone}}
 }
 
-func (f *haproxy) HasForward() bool { return false }
-
 func (f *haproxy) Fields() Fields {
 	return FieldTime | FieldPeer | fieldRequest | FieldStatus | FieldBytes
 }

@@ -222,9 +222,6 @@ func TestPresetFields(t *testing.T) {
 		if got != f.Fields() {
 			t.Errorf("%s holds %v, says %v", name, got, f.Fields())
 		}
-		if f.HasForward() != f.Fields().Has(FieldForward) {
-			t.Errorf("%s: HasForward and Fields differ", name)
-		}
 	}
 }
 

@@ -26,8 +26,6 @@ var errTail = &MalformedError{"end of line"}
 // (pkg/middlewares/accesslog/logger_formatters.go).
 type traefikCLF struct{ clf clf }
 
-func (f *traefikCLF) HasForward() bool { return false }
-
 func (f *traefikCLF) Fields() Fields { return fieldsCombined }
 
 func (f *traefikCLF) Parse(line []byte, cut bool, ev *Event) error {

@@ -79,10 +79,10 @@ func newPreset(spec string, o Options) (Format, error) {
 			Hint: "presets are " + strings.Join(FormatNames(), ", ")}
 	}
 	switch {
-	case o.Header == NoHeader && f.HasForward():
+	case o.Header == NoHeader && f.Fields().Has(FieldForward):
 		return nil, &SpecError{Text: spec, Msg: "this preset uses its forwarding header",
 			Hint: "write the format out to leave the header aside"}
-	case o.Header != "" && o.Header != NoHeader && !f.HasForward():
+	case o.Header != "" && o.Header != NoHeader && !f.Fields().Has(FieldForward):
 		return nil, &SpecError{Text: spec, Msg: fmt.Sprintf("the header %s is to be used, but this preset logs none", o.Header),
 			Hint: "write the format out as the server has it"}
 	case o.Header != "" && o.Header != NoHeader:

@@ -70,10 +70,7 @@ func closeInput(in io.Reader, name string) error {
 
 // Sample reads the first lines of a file, compressed or not, for guessing its
 // format.
-func Sample(name string) ([][]byte, error) { return sample(name) }
-
-// sample reads the first lines of a file.
-func sample(name string) ([][]byte, error) {
+func Sample(name string) ([][]byte, error) {
 	r, err := open(name, nil)
 	if err != nil {
 		return nil, err
@@ -106,7 +103,7 @@ type dated struct {
 func inOrder(files []string, log *config.Log) ([]dated, error) {
 	all := make([]dated, len(files))
 	for i, name := range files {
-		lines, err := sample(name)
+		lines, err := Sample(name)
 		if err != nil {
 			return nil, err
 		}

@@ -181,7 +181,7 @@ func (r *replay) detect() error {
 // nothing had been read.
 func (r *replay) sample(name string) ([][]byte, error) {
 	if name != stdin {
-		return sample(name)
+		return Sample(name)
 	}
 	in, err := open(stdin, r.stdin)
 	if err != nil {
