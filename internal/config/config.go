@@ -33,10 +33,15 @@ type Config struct {
 	Deny    *detector.Deny    // nil: nobody is denied
 	Actions []Action          // at least one, except in Builtin
 
-	StateDir  string // absolute
-	MaxMemory int64  // bytes for the windows
-	MaxBans   int    // in force at a time
-	Observe   bool   // mode = "observe" for all; every jail's Observe and Deny's is then true, too
+	StateDir   string // absolute
+	RuntimeDir string // of the control sockets, absolute; "", in Builtin: there are none
+
+	StatusGroup string // may look at the daemon, where there is such a group
+	AdminGroup  string // may steer it; "": root only
+
+	MaxMemory int64 // bytes for the windows
+	MaxBans   int   // in force at a time
+	Observe   bool  // mode = "observe" for all; every jail's Observe and Deny's is then true, too
 
 	Remember      time.Duration // how long offences count where a jail doesn't say
 	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
@@ -90,14 +95,16 @@ type Action struct {
 
 // What is used where the file says nothing.
 const (
-	DefaultStateDir  = "/var/lib/tailban"
-	DefaultMaxMemory = 64 << 20
-	DefaultMaxBans   = 100_000
-	DefaultMaxLine   = 256 << 10
-	DefaultFormat    = "combined"
-	DefaultTable     = "tailban"
-	DefaultReconcile = 30 * time.Second
-	DefaultRemember  = detector.DefaultRemember
+	DefaultStateDir    = "/var/lib/tailban"
+	DefaultRuntimeDir  = "/run/tailban"
+	DefaultStatusGroup = "tailban"
+	DefaultMaxMemory   = 64 << 20
+	DefaultMaxBans     = 100_000
+	DefaultMaxLine     = 256 << 10
+	DefaultFormat      = "combined"
+	DefaultTable       = "tailban"
+	DefaultReconcile   = 30 * time.Second
+	DefaultRemember    = detector.DefaultRemember
 )
 
 // maxFile is how large the file may be, in bytes.

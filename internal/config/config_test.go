@@ -22,6 +22,9 @@ const everything = `
 trusted_proxies = ["cloudflare", "10.0.0.0/8", "::ffff:192.0.2.0/120"]
 allow           = ["203.0.113.7", "Office.Example.net.", "2001:db8::/48", "::ffff:198.51.100.1"]
 state_dir       = "/srv/tailban/"
+runtime_dir     = "/run/edge"
+status_group    = "ops"
+admin_group     = "wheel"
 max_memory      = "128MiB"
 max_bans        = 5_000
 remember        = "60d"
@@ -151,7 +154,8 @@ func TestEverything(t *testing.T) {
 			{Name: "quiet", Type: TypeLog},
 			{Name: "plain", Type: TypeNftables, Table: "tailban", Ports: []uint16{80, 443}, Reconcile: 30 * time.Second},
 		},
-		StateDir:  "/srv/tailban",
+		StateDir:   "/srv/tailban",
+		RuntimeDir: "/run/edge", StatusGroup: "ops", AdminGroup: "wheel",
 		MaxMemory: 128 << 20,
 		MaxBans:   5000,
 		Remember:  1440 * time.Hour,
@@ -168,8 +172,9 @@ func TestLeast(t *testing.T) {
 			Name: "web", Logs: []string{"nginx"}, Limit: 50, Window: time.Minute, Ban: ladder(time.Hour),
 			Remember: 720 * time.Hour, Passive: true, Actions: []string{"log"},
 		}},
-		Actions:   []Action{{Name: "log", Type: TypeLog}},
-		StateDir:  "/var/lib/tailban",
+		Actions:    []Action{{Name: "log", Type: TypeLog}},
+		StateDir:   "/var/lib/tailban",
+		RuntimeDir: "/run/tailban", StatusGroup: "tailban",
 		MaxMemory: 64 << 20,
 		MaxBans:   100_000,
 		Remember:  720 * time.Hour,

@@ -69,6 +69,10 @@ func TestStateDir(t *testing.T) {
 			}
 		})
 	}
+	if got := accept(t, own+base, "RUNTIME_DIRECTORY=/run/own").RuntimeDir; got != "/run/own" {
+		t.Errorf("runtime folder %q", got)
+	}
+	check(t, "admin_group = \"a:b\"\n"+base, nil, `jails.toml:1: admin_group = "a:b": must be the name of a group`)
 	check(t, base, []string{"STATE_DIRECTORY=:/b"},
 		`STATE_DIRECTORY = ":/b": must be an absolute path, or several separated by colons`)
 }

@@ -25,7 +25,15 @@ func read(top *section, env []string) *Config {
 	if len(c.Allow) > maxAllow {
 		top.doc.bad(keyPath("allow"), "has %d addresses and ranges: %d at most", len(c.Allow), maxAllow)
 	}
-	c.StateDir = readStateDir(top, env)
+	c.StateDir = readDir(top, "state_dir", DefaultStateDir, "STATE_DIRECTORY", env)
+	c.RuntimeDir = readDir(top, "runtime_dir", DefaultRuntimeDir, "RUNTIME_DIRECTORY", env)
+	c.StatusGroup = DefaultStatusGroup
+	if n, ok := top.get("status_group"); ok {
+		c.StatusGroup = n.group()
+	}
+	if n, ok := top.get("admin_group"); ok {
+		c.AdminGroup = n.group()
+	}
 	c.MaxMemory = DefaultMaxMemory
 	if n, ok := top.get("max_memory"); ok {
 		c.MaxMemory, _ = n.size(1<<20, 1<<40)
@@ -130,11 +138,12 @@ func (n node) observe() bool {
 	return mode == "observe"
 }
 
-// readStateDir prefers the folder the service manager made for us. It may
-// have made several, for whatever reason; ours is the first.
-func readStateDir(top *section, env []string) string {
-	dir := DefaultStateDir
-	if n, ok := top.get("state_dir"); ok {
+// readDir reads the path of a folder of ours, and prefers the one that the
+// service manager has made for us. It may have made several, for whatever
+// reason; ours is the first.
+func readDir(top *section, key, otherwise, variable string, env []string) string {
+	dir := otherwise
+	if n, ok := top.get(key); ok {
 		if s, ok := n.text(); ok {
 			if !filepath.IsAbs(s) {
 				n.bad("must be an absolute path")
@@ -142,7 +151,6 @@ func readStateDir(top *section, env []string) string {
 			dir = filepath.Clean(s)
 		}
 	}
-	const variable = "STATE_DIRECTORY"
 	list, ok := lookupEnv(env, variable)
 	if !ok || list == "" {
 		return dir
@@ -153,6 +161,16 @@ func readStateDir(top *section, env []string) string {
 		n.bad("must be an absolute path, or several separated by colons")
 	}
 	return filepath.Clean(first)
+}
+
+// group reads the name of a Unix group. Whether there is one of that name is
+// the daemon's business: the configuration may be checked on another machine.
+func (n node) group() string {
+	s, ok := n.text()
+	if ok && (s == "" || strings.ContainsAny(s, ": \t\n/")) {
+		n.bad("must be the name of a group")
+	}
+	return s
 }
 
 // readWanted reads the [wanted.NAME] tables.
