@@ -1,5 +1,5 @@
-// Package state keeps what must survive a restart: bans, offence history and
-// read positions. It takes time as an argument and imports nothing of ours.
+// Package state keeps what must survive a restart: bans, offence history, read
+// positions and what somebody has said by hand. It takes time as an argument and imports nothing of ours.
 //
 // [Store] is the file, [Writer] the queue in front of it that keeps a slow or
 // hung disk away from whoever decides. The layout of the file is described in
@@ -31,6 +31,25 @@ type Owner struct {
 	Count   int        `json:"count"`             // events in the window at the crossing
 	Event   time.Time  `json:"event"`             // time of the crossing line
 	Line    LineID     `json:"line"`              // the crossing line
+
+	// What explains it to people; nothing is decided by it.
+
+	Reason string        `json:"reason,omitempty"`
+	By     string        `json:"by,omitempty"`     // who banned by hand; "": a jail did
+	Limit  int           `json:"limit,omitempty"`  // of the jail at the crossing
+	Window time.Duration `json:"window,omitempty"` // likewise; stored in nanoseconds
+	Plane  string        `json:"plane,omitempty"`  // how a ban could reach the client
+	Sample *Sample       `json:"sample,omitempty"` // what the crossing line said
+}
+
+// Sample is the crossing line as evidence. Whoever makes it cuts its texts to
+// a length and takes queries off. Bytes that are not UTF-8 come back from the
+// store as U+FFFD.
+type Sample struct {
+	Method string `json:"method,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Status int    `json:"status,omitempty"`
+	Agent  string `json:"agent,omitempty"`
 }
 
 // LineID names a line for good: a decision of the same jail against the same
@@ -43,6 +62,16 @@ type LineID struct {
 	Ino    uint64 `json:"ino"`
 	Offset int64  `json:"offset"` // of the line's first byte
 }
+
+// limitTo makes the time left of each owner at most its length.
+func (b *Ban) limitTo(now time.Time) {
+	for i := range b.Owners {
+		o := &b.Owners[i]
+		o.Since, o.Until = limit(o.Since, o.Until, now)
+	}
+}
+
+func (b *Ban) runs(now time.Time) bool { return b.Until("").After(now) }
 
 // Until returns when the last owner that names the action lets go; the zero
 // time if no owner does. An empty action means any owner.
@@ -65,7 +94,12 @@ func (b *Ban) Clone() Ban {
 	c := *b
 	c.Owners = slices.Clone(b.Owners)
 	for i := range c.Owners {
-		c.Owners[i].Actions = slices.Clone(c.Owners[i].Actions)
+		o := &c.Owners[i]
+		o.Actions = slices.Clone(o.Actions)
+		if o.Sample != nil {
+			sample := *o.Sample
+			o.Sample = &sample
+		}
 	}
 	return c
 }

@@ -36,13 +36,17 @@ func TestBanUntil(t *testing.T) {
 
 func TestBanCloneSharesNothing(t *testing.T) {
 	b := testBan(1)
+	b.Owners[0].Sample = &Sample{Path: "/"}
 	c := b.Clone()
 	if !reflect.DeepEqual(b, c) {
 		t.Fatalf("Clone() = %+v, want %+v", c, b)
 	}
 	b.Owners[0].Actions[0] = "changed"
 	b.Owners[0].Jail = "changed"
-	if want := testBan(1); !reflect.DeepEqual(c, want) {
+	b.Owners[0].Sample.Path = "changed"
+	want := testBan(1)
+	want.Owners[0].Sample = &Sample{Path: "/"}
+	if !reflect.DeepEqual(c, want) {
 		t.Errorf("after a change to the original the clone is %+v, want %+v", c, want)
 	}
 }

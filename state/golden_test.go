@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -20,6 +21,10 @@ func TestStoredJSON(t *testing.T) {
 		Origin: "web2",
 		Owners: []Owner{{Jail: "web", Client: netip.MustParseAddr("2001:db8:1:2::9"), Since: noon, Until: noon, Event: noon}},
 	}
+	explained := observed.Clone()
+	explained.Owners[0].Reason, explained.Owners[0].By = "scans", "anna"
+	explained.Owners[0].Limit, explained.Owners[0].Window, explained.Owners[0].Plane = 50, time.Minute, "direct"
+	explained.Owners[0].Sample = &Sample{Method: "GET", Path: "/.env", Status: 404, Agent: "curl"}
 	offence, position := testOffence(1), testPosition(3)
 	tests := []struct {
 		name  string
@@ -28,6 +33,11 @@ func TestStoredJSON(t *testing.T) {
 	}{
 		{"ban", ban, `{"target":"198.51.1.2/32","origin":"web1","owners":[{"jail":"sign-in","client":"198.51.1.2","since":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","actions":["firewall"],"offence":1,"count":11,"event":"2031-05-06T11:58:59Z","line":{"path":"/var/log/nginx/access.log","dev":7,"ino":1152921504606846976,"offset":25800}}]}`},
 		{"ban in observe mode", observed, `{"target":"2001:db8:1:2::/64","origin":"web2","owners":[{"jail":"web","client":"2001:db8:1:2::9","since":"2031-05-06T12:00:00Z","until":"2031-05-06T12:00:00Z","offence":0,"count":0,"event":"2031-05-06T12:00:00Z","line":{"path":"","dev":0,"ino":0,"offset":0}}]}`},
+		{"ban explained", explained, `{"target":"2001:db8:1:2::/64","origin":"web2","owners":[{"jail":"web","client":"2001:db8:1:2::9","since":"2031-05-06T12:00:00Z","until":"2031-05-06T12:00:00Z","offence":0,"count":0,"event":"2031-05-06T12:00:00Z","line":{"path":"","dev":0,"ino":0,"offset":0},"reason":"scans","by":"anna","limit":50,"window":60000000000,"plane":"direct","sample":{"method":"GET","path":"/.env","status":404,"agent":"curl"}}]}`},
+		{"pardon", testPardon(3), `{"target":"198.51.0.2/31","jail":"web","before":"2031-05-06T11:59:00Z","keep":"2031-05-06T13:00:00Z","reason":"our own test","by":"anna"}`},
+		{"allowance", testAllowance(3), `{"target":"198.51.0.3/32","since":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","reason":"load test","by":"anna"}`},
+		{"hold", testHold(1), `{"jail":"web1","since":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","reason":"sale","by":"ben"}`},
+		{"hold without end", testHold(0), `{"jail":"web0","since":"2031-05-06T11:59:00Z","reason":"sale","by":"ben"}`},
 		{"offence", offence, `{"jail":"web","target":"198.51.0.1/32","count":2,"last":"2031-05-06T11:00:00Z"}`},
 		{"position", position, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512}`},
 	}
@@ -54,6 +64,10 @@ func TestStoredKeys(t *testing.T) {
 		{"IPv4", appendPrefix(nil, v4), "04c000020018"},
 		{"IPv6", appendPrefix(nil, v6), "0620010db800000000000000000000000040"},
 		{"offence", OffenceKey{"ab", v4}.appendTo(nil), "616200" + "04c000020018"},
+		{"pardon", PardonKey{"ab", v4}.appendTo(nil), "616200" + "04c000020018"},
+		{"pardon of all jails", PardonKey{"", netip.MustParsePrefix("0.0.0.0/0")}.appendTo(nil), "00" + "040000000000"},
+		{"allowance", allowanceKey(&Allowance{Target: v4}), "04c000020018"},
+		{"hold", holdKey(&Hold{Jail: "ab"}), "6162"},
 		{"position", PositionKey{"n", 1, 2}.appendTo(nil), "6e00" + "0000000000000001" + "0000000000000002"},
 	}
 	for _, tt := range tests {
@@ -93,9 +107,9 @@ func TestPrefixKeysSortAndDistinguish(t *testing.T) {
 	})
 }
 
-func TestOffenceKeysDistinguish(t *testing.T) {
-	draw := func(t *rapid.T) OffenceKey {
-		return OffenceKey{Jail: rapid.StringMatching(`[ab\x04\x06]{1,3}`).Draw(t, "jail"), Target: drawPrefix(t)}
+func TestKeysOfJailsDistinguish(t *testing.T) {
+	draw := func(t *rapid.T) PardonKey {
+		return PardonKey{Jail: rapid.StringMatching(`[ab\x04\x06]{0,3}`).Draw(t, "jail"), Target: drawPrefix(t)}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t), draw(t)

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -52,6 +53,35 @@ func testPosition(n int) Position {
 	}
 }
 
+// testPardon returns a pardon of all jails if n is 0.
+func testPardon(n int) Pardon {
+	jail := ""
+	if n > 0 {
+		jail = "web"
+	}
+	return Pardon{
+		Target: netip.PrefixFrom(testBan(n).Target.Addr(), 31).Masked(), Jail: jail,
+		Before: noon.Add(-time.Minute), Keep: noon.Add(time.Hour),
+		Reason: "our own test", By: "anna",
+	}
+}
+
+func testAllowance(n int) Allowance {
+	return Allowance{
+		Target: testBan(n).Target, Since: noon.Add(-time.Minute), Until: noon.Add(time.Hour),
+		Reason: "load test", By: "anna",
+	}
+}
+
+// testHold returns a hold without an end if n is 0.
+func testHold(n int) Hold {
+	h := Hold{Jail: "web" + strconv.Itoa(n), Since: noon.Add(-time.Minute), Reason: "sale", By: "ben"}
+	if n > 0 {
+		h.Until = noon.Add(time.Hour)
+	}
+	return h
+}
+
 func statePath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "state", "state.db")
@@ -91,6 +121,14 @@ func sound(t *testing.T, l *Loaded) {
 	t.Helper()
 	if l.Damaged != "" || l.Why != nil || l.Lost != 0 {
 		t.Fatalf("file should be sound, got damaged %q, lost %d: %v", l.Damaged, l.Lost, l.Why)
+	}
+}
+
+// recordsOf returns the update that would store what was loaded.
+func recordsOf(l *Loaded) Update {
+	return Update{
+		Bans: l.Bans, Offences: l.Offences, Positions: l.Positions,
+		Pardons: l.Pardons, Allowances: l.Allowances, Holds: l.Holds,
 	}
 }
 

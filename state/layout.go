@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The file is a bbolt database with four buckets. In each, a key holds
+// The file is a bbolt database with these buckets. In each, a key holds
 //
 //	CRC-32C of bucket name, 0x00, key and payload (4 bytes, big endian) | payload
 //
@@ -20,12 +20,18 @@ import (
 //	bans       prefix                                      Ban
 //	offences   jail | 0x00 | prefix                        Offence
 //	positions  log | 0x00 | dev (8 bytes) | ino (8 bytes)  Position
+//	pardons    jail (may be empty) | 0x00 | prefix         Pardon
+//	allowances prefix                                      Allowance
+//	holds      jail                                        Hold
 //
 // A prefix is the family (one byte, 4 or 6), the address (4 or 16 bytes) and
 // the length (one byte), so that keys sort by family, address and length.
 // Numbers in keys are big endian. The sequence number of each bucket is the
 // number of records in it: a page that lost some of them without looking
 // damaged is noticed by it.
+//
+// Version 1 had no pardons, allowances and holds. Such a file becomes one of
+// version 2 with the first commit.
 //
 // Every later version must keep meta/version as it is here: by it an older
 // tailban knows that it has to leave the file alone.
@@ -35,14 +41,22 @@ const (
 	bucketOffences  = "offences"
 	bucketPositions = "positions"
 
+	bucketPardons    = "pardons"
+	bucketAllowances = "allowances"
+	bucketHolds      = "holds"
+
 	keyVersion    = "version"
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
-// recordBuckets returns the buckets that hold records, in the order in which
-// they are read and written.
-func recordBuckets() []string {
-	return []string{bucketBans, bucketOffences, bucketPositions}
+// recordBuckets returns the buckets that hold records in a file of a version,
+// in the order in which they are read and written.
+func recordBuckets(version int) []string {
+	names := []string{bucketBans, bucketOffences, bucketPositions}
+	if version > 1 {
+		names = append(names, bucketPardons, bucketAllowances, bucketHolds)
+	}
+	return names
 }
 
 // MaxName is the longest name of a jail or a log in bytes.
@@ -67,6 +81,10 @@ func (k OffenceKey) appendTo(key []byte) []byte {
 	key = append(key, k.Jail...)
 	key = append(key, 0)
 	return appendPrefix(key, k.Target)
+}
+
+func (k PardonKey) appendTo(key []byte) []byte {
+	return OffenceKey(k).appendTo(key)
 }
 
 func (k PositionKey) appendTo(key []byte) []byte {
@@ -96,6 +114,13 @@ func (k OffenceKey) check() error {
 		return err
 	}
 	return checkPrefix(k.Target)
+}
+
+func (k PardonKey) check() error {
+	if k.Jail == "" {
+		return checkPrefix(k.Target)
+	}
+	return OffenceKey(k).check()
 }
 
 func (k PositionKey) check() error {

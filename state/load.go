@@ -12,12 +12,16 @@ import (
 //
 // A ban whose time left exceeds its length was decided in a future that a
 // clock stepped back from: its owner's Since is moved to now and Until with
-// it. The file keeps what it had until the ban is committed again, so that a
+// it. Pardons, allowances and holds are handled alike. The file keeps what it had until the ban is committed again, so that a
 // clock that comes right later finds the true times.
 type Loaded struct {
 	Bans      []Ban // still running at now, by target
 	Offences  []Offence
 	Positions []Position
+
+	Pardons    []Pardon    // to be kept at now
+	Allowances []Allowance // still running at now
+	Holds      []Hold      // likewise
 
 	// Damaged is "", or where the damaged file was put aside. What could be
 	// read of it is in this value and in the new file. Positions may then be
@@ -35,38 +39,40 @@ type Loaded struct {
 
 // contents is an image, understood.
 type contents struct {
-	loaded Loaded
-	keep   []change // records to carry over into a new file
-	stale  []change // removals of what is expired or unreadable
+	loaded  Loaded
+	version int      // of the schema; 0: not known
+	keep    []change // records to carry over into a new file
+	stale   []change // removals of what is expired or unreadable
 }
 
 // examine reads a file of the given size without changing it. bad is nil if
 // bbolt can go on with the file as it is, [ErrNewer], or what is damaged.
 func examine(f io.ReaderAt, size int64, now time.Time) (c *contents, bad error) {
 	im := scan(f, size)
-	bad = im.checkVersion()
+	version, bad := im.version()
 	if errors.Is(bad, ErrNewer) {
 		return nil, bad
 	}
 	if im.damage != nil || bad == nil {
-		bad = im.checkDamage()
+		bad = im.checkDamage(version)
 	}
 	c = im.contents(size, now)
+	c.version = version
 	if bad != nil {
 		c.loaded.Why = bad
 	}
 	return c, bad
 }
 
-// checkVersion returns nil for a file this version can read, [ErrNewer] for
-// one it must not touch, and else what is wrong.
-func (im *image) checkVersion() error {
+// version returns the schema version of a file that can be read, [ErrNewer]
+// for one that must not be touched, and else what is wrong.
+func (im *image) version() (int, error) {
 	if im.format > boltFormat {
-		return fmt.Errorf("%w: bbolt format %d, this one knows %d", ErrNewer, im.format, boltFormat)
+		return 0, fmt.Errorf("%w: bbolt format %d, this one knows %d", ErrNewer, im.format, boltFormat)
 	}
 	b := im.buckets[bucketMeta]
 	if b == nil {
-		return errors.New("no schema version in it")
+		return 0, errors.New("no schema version in it")
 	}
 	for _, r := range b.records {
 		if string(r.key) != keyVersion {
@@ -74,24 +80,24 @@ func (im *image) checkVersion() error {
 		}
 		payload, err := unseal(r.bucket, r.key, r.value)
 		if err != nil {
-			return fmt.Errorf("schema version: %w", err)
+			return 0, fmt.Errorf("schema version: %w", err)
 		}
 		v, err := strconv.Atoi(string(payload))
 		if err == nil && v > schemaVersion {
-			return fmt.Errorf("%w: schema version %d, this one knows %d", ErrNewer, v, schemaVersion)
+			return 0, fmt.Errorf("%w: schema version %d, this one knows %d", ErrNewer, v, schemaVersion)
 		}
-		if err != nil || v != schemaVersion {
-			return fmt.Errorf("schema version %q was never in use", payload)
+		if err != nil || v < 1 {
+			return 0, fmt.Errorf("schema version %q was never in use", payload)
 		}
-		return nil
+		return v, nil
 	}
-	return errors.New("no schema version in it")
+	return 0, errors.New("no schema version in it")
 }
 
 // contents decodes all records. size is that of the file.
 func (im *image) contents(size int64, now time.Time) *contents {
 	c := &contents{}
-	for _, name := range recordBuckets() {
+	for _, name := range recordBuckets(schemaVersion) {
 		if b := im.buckets[name]; b != nil {
 			c.loaded.Lost += c.addBucket(b, size, now)
 		}
@@ -130,54 +136,56 @@ func (c *contents) addBucket(b *bucketImage, size int64, now time.Time) (lost in
 	return lost
 }
 
-// add takes a record into what was loaded; running is false for an expired
-// ban.
+// add takes a record into what was loaded; running is false for what has
+// expired.
 func (c *contents) add(r record, now time.Time) (running bool, err error) {
 	l := &c.loaded
 	switch r.bucket {
 	case bucketBans:
-		b, err := decode(r, banKey)
-		if err != nil {
-			return false, err
-		}
-		b.limitTo(now)
-		if !b.Until("").After(now) {
-			return false, nil
-		}
-		l.Bans = append(l.Bans, b)
+		return addRunning(&l.Bans, r, banKey, now)
 	case bucketOffences:
-		o, err := decode(r, offenceKey)
-		if err != nil {
-			return false, err
-		}
-		l.Offences = append(l.Offences, o)
+		return addDecoded(&l.Offences, r, offenceKey)
 	case bucketPositions:
-		p, err := decode(r, positionKey)
-		if err != nil {
-			return false, err
-		}
-		l.Positions = append(l.Positions, p)
+		return addDecoded(&l.Positions, r, positionKey)
+	case bucketPardons:
+		return addRunning(&l.Pardons, r, pardonKey, now)
+	case bucketAllowances:
+		return addRunning(&l.Allowances, r, allowanceKey, now)
+	case bucketHolds:
+		return addRunning(&l.Holds, r, holdKey, now)
 	}
 	return true, nil
 }
 
-// limitTo makes the time left of each owner at most its length.
-func (b *Ban) limitTo(now time.Time) {
-	for i := range b.Owners {
-		o := &b.Owners[i]
-		if o.Since.After(now) {
-			o.Until = now.Add(o.Until.Sub(o.Since))
-			o.Since = now
-		}
+func addDecoded[T any, P checked[T]](to *[]T, r record, keyOf func(P) []byte) (running bool, err error) {
+	v, err := decode(r, keyOf)
+	if err != nil {
+		return false, err
 	}
+	*to = append(*to, v)
+	return true, nil
+}
+
+// addRunning is addDecoded for what ends.
+func addRunning[T any, P ending[T]](to *[]T, r record, keyOf func(P) []byte, now time.Time) (running bool, err error) {
+	v, err := decode(r, keyOf)
+	if err != nil {
+		return false, err
+	}
+	P(&v).limitTo(now)
+	if !P(&v).runs(now) {
+		return false, nil
+	}
+	*to = append(*to, v)
+	return true, nil
 }
 
 // checkDamage returns what makes the file as a whole unfit for use.
-func (im *image) checkDamage() error {
+func (im *image) checkDamage(version int) error {
 	if im.damage != nil {
 		return im.damage
 	}
-	for _, name := range recordBuckets() {
+	for _, name := range recordBuckets(version) {
 		b := im.buckets[name]
 		if b == nil {
 			return fmt.Errorf("bucket %s is missing", name)

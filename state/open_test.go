@@ -114,7 +114,7 @@ func TestNewerVersionIsLeftAlone(t *testing.T) {
 	s, _ := mustOpen(t, path, noon)
 	mustCommit(t, s, Update{Bans: testBans(3)})
 	key := []byte(keyVersion)
-	if err := s.apply([]change{{bucketMeta, key, seal(bucketMeta, key, []byte("2"))}}); err != nil {
+	if err := s.apply([]change{{bucketMeta, key, seal(bucketMeta, key, []byte("3"))}}); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
@@ -169,6 +169,9 @@ func TestUnreadableRecordIsSkippedAndCounted(t *testing.T) {
 		{"too short for a checksum", change{bucketBans, k1, []byte("00")}, 2},
 		{"offence", sealed(bucketOffences, []byte("web"), `{}`), 3},
 		{"position", sealed(bucketPositions, []byte("web"), `[]`), 3},
+		{"pardon", sealed(bucketPardons, []byte("web"), `{}`), 3},
+		{"allowance without end", sealed(bucketAllowances, k9, `{"target":"198.51.0.9/32"}`), 3},
+		{"hold of another", sealed(bucketHolds, []byte("web"), `{"jail":"sign-in"}`), 3},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,6 +22,15 @@ func (m model) apply(u Update) {
 	for _, k := range u.ForgetPositions {
 		delete(m, fmt.Sprintf("position %v", k))
 	}
+	for _, k := range u.ForgetPardons {
+		delete(m, fmt.Sprintf("pardon %v", k))
+	}
+	for _, t := range u.ForgetAllowances {
+		delete(m, fmt.Sprintf("allowance %v", t))
+	}
+	for _, jail := range u.ForgetHolds {
+		delete(m, "hold "+jail)
+	}
 	for _, b := range u.Bans {
 		m["ban "+b.Target.String()] = fmt.Sprintf("%+v", b)
 	}
@@ -30,6 +39,15 @@ func (m model) apply(u Update) {
 	}
 	for _, p := range u.Positions {
 		m[fmt.Sprintf("position %v", p.Key())] = fmt.Sprintf("%+v", p)
+	}
+	for _, p := range u.Pardons {
+		m[fmt.Sprintf("pardon %v", p.Key())] = fmt.Sprintf("%+v", p)
+	}
+	for _, a := range u.Allowances {
+		m[fmt.Sprintf("allowance %v", a.Target)] = fmt.Sprintf("%+v", a)
+	}
+	for _, h := range u.Holds {
+		m["hold "+h.Jail] = fmt.Sprintf("%+v", h)
 	}
 }
 
@@ -63,6 +81,31 @@ func drawUpdate(t *rapid.T) Update {
 	for range n("forgotten positions") {
 		p := testPosition(n("position"))
 		u.ForgetPositions = append(u.ForgetPositions, p.Key())
+	}
+	for range n("pardons") {
+		p := testPardon(n("pardon"))
+		p.Reason = rapid.String().Draw(t, "reason")
+		u.Pardons = append(u.Pardons, p)
+	}
+	for range n("forgotten pardons") {
+		p := testPardon(n("pardon"))
+		u.ForgetPardons = append(u.ForgetPardons, p.Key())
+	}
+	for range n("allowances") {
+		a := testAllowance(n("allowance"))
+		a.Reason = rapid.String().Draw(t, "reason")
+		u.Allowances = append(u.Allowances, a)
+	}
+	for range n("forgotten allowances") {
+		u.ForgetAllowances = append(u.ForgetAllowances, testAllowance(n("allowance")).Target)
+	}
+	for range n("holds") {
+		h := testHold(n("hold"))
+		h.Reason = rapid.String().Draw(t, "reason")
+		u.Holds = append(u.Holds, h)
+	}
+	for range n("forgotten holds") {
+		u.ForgetHolds = append(u.ForgetHolds, testHold(n("hold")).Jail)
 	}
 	return u
 }

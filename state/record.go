@@ -62,12 +62,22 @@ func (b *Ban) utc() Ban {
 	return c
 }
 
-// decode turns a stored record into its checked value. It fails too if the
-// record stands under another key than its own.
-func decode[T any, P interface {
+// checked is what is stored.
+type checked[T any] interface {
 	*T
 	Check() error
-}](r record, keyOf func(P) []byte) (T, error) {
+}
+
+// ending is what is stored and has an end.
+type ending[T any] interface {
+	checked[T]
+	limitTo(now time.Time) // makes the time left at most the length
+	runs(now time.Time) bool
+}
+
+// decode turns a stored record into its checked value. It fails too if the
+// record stands under another key than its own.
+func decode[T any, P checked[T]](r record, keyOf func(P) []byte) (T, error) {
 	var v, zero T
 	payload, err := unseal(r.bucket, r.key, r.value)
 	if err != nil {
@@ -88,3 +98,7 @@ func decode[T any, P interface {
 func banKey(b *Ban) []byte           { return appendPrefix(nil, b.Target) }
 func offenceKey(o *Offence) []byte   { return o.Key().appendTo(nil) }
 func positionKey(p *Position) []byte { return p.Key().appendTo(nil) }
+
+func pardonKey(p *Pardon) []byte       { return p.Key().appendTo(nil) }
+func allowanceKey(a *Allowance) []byte { return appendPrefix(nil, a.Target) }
+func holdKey(h *Hold) []byte           { return []byte(h.Jail) }

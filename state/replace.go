@@ -30,11 +30,8 @@ func createFile(path string, records []change) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.guard(func() error { return s.db.Update(createBuckets) })
-	if err == nil {
-		err = s.apply(records)
-	}
-	if err != nil {
+	s.bare = true
+	if err := s.apply(records); err != nil {
 		s.Close()
 		os.Remove(name)
 		return nil, fmt.Errorf("write new state file: %w", err)

@@ -32,6 +32,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	db     *bolt.DB
+	bare   bool     // buckets and version are to be made with the next commit
 	stale  []change // removed with the next commit
 	closed bool
 	broken error // set when bbolt panicked and can't be used any more
@@ -39,12 +40,15 @@ type Store struct {
 
 // Open opens the state file at path and returns what it holds, creating it
 // (mode 0600) and its folder (mode 0700) when missing. An empty file counts
-// as missing. Bans that have ended by now are left out.
+// as missing. What has ended by now (bans, pardons, allowances, holds) is left
+// out.
 //
 // A damaged file is put aside as path.damaged-TIME, of which the latest three
 // are kept, and replaced by a new one with all records that could be read;
 // Loaded says so. A record that can't be read in a file that is otherwise
 // sound is skipped and counted; it leaves the file with the next Commit.
+// A file of an earlier version is taken as it is; the first Commit makes it
+// one of this version.
 //
 // Errors: [ErrLocked] after a second, [ErrNewer], or those of the file
 // system.
@@ -82,6 +86,7 @@ func open(path string, now time.Time) (*Store, *Loaded, error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		s.bare = c.version < schemaVersion
 		s.stale = c.stale
 		return s, &c.loaded, nil
 	}
@@ -144,14 +149,14 @@ func newStore(path string, f *os.File) (*Store, error) {
 	return s, nil
 }
 
-// createBuckets lays out an empty file.
+// createBuckets makes what a new file, or one of an earlier version, lacks.
 func createBuckets(tx *bolt.Tx) error {
-	for _, name := range recordBuckets() {
-		if _, err := tx.CreateBucket([]byte(name)); err != nil {
+	for _, name := range recordBuckets(schemaVersion) {
+		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 			return err
 		}
 	}
-	b, err := tx.CreateBucket([]byte(bucketMeta))
+	b, err := tx.CreateBucketIfNotExists([]byte(bucketMeta))
 	if err != nil {
 		return err
 	}
@@ -184,13 +189,19 @@ func (s *Store) Commit(u Update) error {
 	return nil
 }
 
-// apply writes changes in one transaction.
+// apply writes changes in one transaction, with what the file lacks to hold
+// them.
 func (s *Store) apply(changes []change) error {
 	if s.broken != nil {
 		return s.broken
 	}
-	return s.guard(func() error {
+	err := s.guard(func() error {
 		return s.db.Update(func(tx *bolt.Tx) error {
+			if s.bare {
+				if err := createBuckets(tx); err != nil {
+					return err
+				}
+			}
 			counts := map[string]int{}
 			for _, c := range changes {
 				n, err := c.apply(tx.Bucket([]byte(c.bucket)))
@@ -202,6 +213,8 @@ func (s *Store) apply(changes []change) error {
 			return addCounts(tx, counts)
 		})
 	})
+	s.bare = s.bare && err != nil
+	return err
 }
 
 // apply returns by how much the number of records grew.

@@ -14,20 +14,27 @@ func TestRoundTrip(t *testing.T) {
 	path := statePath(t)
 	s, l := mustOpen(t, path, noon)
 	sound(t, l)
-	if len(l.Bans)+len(l.Offences)+len(l.Positions) != 0 {
+	if !reflect.DeepEqual(l, &Loaded{}) {
 		t.Fatalf("new file holds %+v", l)
 	}
 	want := Update{
 		Bans:      []Ban{testBan(1), testBan(2)},
 		Offences:  []Offence{testOffence(1), testOffence(2)},
 		Positions: []Position{testPosition(1), testPosition(2)},
+
+		Pardons:    []Pardon{testPardon(0), testPardon(1)},
+		Allowances: []Allowance{testAllowance(1), testAllowance(2)},
+		Holds:      []Hold{testHold(0), testHold(1)},
 	}
+	o := &want.Bans[1].Owners[0]
+	o.Reason, o.By, o.Limit, o.Window, o.Plane = "scans", "anna", 50, time.Minute, "direct"
+	o.Sample = &Sample{Method: "GET", Path: "/.env", Status: 404, Agent: "curl"}
 	mustCommit(t, s, want)
 	mustClose(t, s)
 
 	_, l = mustOpen(t, path, noon)
 	sound(t, l)
-	got := Update{Bans: l.Bans, Offences: l.Offences, Positions: l.Positions}
+	got := recordsOf(l)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -111,7 +118,7 @@ func TestLaterValuesWin(t *testing.T) {
 			mustClose(t, s)
 			_, l := mustOpen(t, path, noon)
 			sound(t, l)
-			got := Update{Bans: l.Bans, Offences: l.Offences, Positions: l.Positions}
+			got := recordsOf(l)
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got  %+v\nwant %+v", got, tt.want)
 			}
@@ -148,6 +155,33 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 			p.Log = strings.Repeat("x", MaxName+1)
 			u.Positions = append(u.Positions, p)
 		},
+		"pardon not masked": func(u *Update) {
+			p := testPardon(8)
+			p.Target = netip.PrefixFrom(testBan(9).Target.Addr(), 31)
+			u.Pardons = append(u.Pardons, p)
+		},
+		"pardon of year 10000": func(u *Update) {
+			p := testPardon(8)
+			p.Before = noon.AddDate(8000, 0, 0)
+			u.Pardons = append(u.Pardons, p)
+		},
+		"pardon not to be kept": func(u *Update) { p := testPardon(8); p.Keep = time.Time{}; u.Pardons = append(u.Pardons, p) },
+		"forget no pardon":      func(u *Update) { u.ForgetPardons = append(u.ForgetPardons, PardonKey{Jail: "web"}) },
+		"allowance without end": func(u *Update) { a := testAllowance(8); a.Until = time.Time{}; u.Allowances = append(u.Allowances, a) },
+		"allowance of year 10000": func(u *Update) {
+			a := testAllowance(8)
+			a.Until = noon.AddDate(8000, 0, 0)
+			u.Allowances = append(u.Allowances, a)
+		},
+		"allowance of nothing": func(u *Update) {
+			a := testAllowance(8)
+			a.Target = netip.Prefix{}
+			u.Allowances = append(u.Allowances, a)
+		},
+		"forget no allowance":   func(u *Update) { u.ForgetAllowances = append(u.ForgetAllowances, netip.Prefix{}) },
+		"hold without jail":     func(u *Update) { u.Holds = append(u.Holds, Hold{}) },
+		"hold of year 10000":    func(u *Update) { h := testHold(8); h.Until = noon.AddDate(8000, 0, 0); u.Holds = append(u.Holds, h) },
+		"resume no jail":        func(u *Update) { u.ForgetHolds = append(u.ForgetHolds, "") },
 		"forget unnamed source": func(u *Update) { u.ForgetPositions = append(u.ForgetPositions, PositionKey{Dev: 1}) },
 	}
 	path := statePath(t)

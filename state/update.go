@@ -16,13 +16,23 @@ type Update struct {
 	ForgetOffences  []OffenceKey
 	Positions       []Position
 	ForgetPositions []PositionKey
+
+	Pardons          []Pardon
+	ForgetPardons    []PardonKey
+	Allowances       []Allowance
+	ForgetAllowances []netip.Prefix
+	Holds            []Hold
+	ForgetHolds      []string // by jail
 }
 
 // Len returns how many changes the update holds.
 func (u *Update) Len() int {
 	return len(u.Bans) + len(u.Unbans) +
 		len(u.Offences) + len(u.ForgetOffences) +
-		len(u.Positions) + len(u.ForgetPositions)
+		len(u.Positions) + len(u.ForgetPositions) +
+		len(u.Pardons) + len(u.ForgetPardons) +
+		len(u.Allowances) + len(u.ForgetAllowances) +
+		len(u.Holds) + len(u.ForgetHolds)
 }
 
 // change is one key to be written, or removed if value is nil.
@@ -35,6 +45,12 @@ type change struct {
 // part of it has none.
 func (u *Update) changes() ([]change, error) {
 	e := encoder{changes: make([]change, 0, u.Len())}
+	u.removals(&e)
+	u.values(&e)
+	return e.changes, e.err
+}
+
+func (u *Update) removals(e *encoder) {
 	for _, t := range u.Unbans {
 		e.remove(bucketBans, checkPrefix(t), func() []byte { return appendPrefix(nil, t) })
 	}
@@ -44,6 +60,18 @@ func (u *Update) changes() ([]change, error) {
 	for _, k := range u.ForgetPositions {
 		e.remove(bucketPositions, k.check(), func() []byte { return k.appendTo(nil) })
 	}
+	for _, k := range u.ForgetPardons {
+		e.remove(bucketPardons, k.check(), func() []byte { return k.appendTo(nil) })
+	}
+	for _, t := range u.ForgetAllowances {
+		e.remove(bucketAllowances, checkPrefix(t), func() []byte { return appendPrefix(nil, t) })
+	}
+	for _, jail := range u.ForgetHolds {
+		e.remove(bucketHolds, checkName("jail", jail), func() []byte { return []byte(jail) })
+	}
+}
+
+func (u *Update) values(e *encoder) {
 	for i := range u.Bans {
 		b := &u.Bans[i]
 		e.put(bucketBans, b.Check(), func() ([]byte, any) { return banKey(b), b.utc() })
@@ -60,7 +88,18 @@ func (u *Update) changes() ([]change, error) {
 		p := &u.Positions[i]
 		e.put(bucketPositions, p.Check(), func() ([]byte, any) { return positionKey(p), p })
 	}
-	return e.changes, e.err
+	for i := range u.Pardons {
+		p := &u.Pardons[i]
+		e.put(bucketPardons, p.Check(), func() ([]byte, any) { return pardonKey(p), p.utc() })
+	}
+	for i := range u.Allowances {
+		a := &u.Allowances[i]
+		e.put(bucketAllowances, a.Check(), func() ([]byte, any) { return allowanceKey(a), a.utc() })
+	}
+	for i := range u.Holds {
+		h := &u.Holds[i]
+		e.put(bucketHolds, h.Check(), func() ([]byte, any) { return holdKey(h), h.utc() })
+	}
 }
 
 // encoder collects changes up to the first that can't be stored.

@@ -91,11 +91,15 @@ func oneKey(m model) string {
 	return ""
 }
 
-func TestBansAndTheirEndsAreCommittedAtOnce(t *testing.T) {
+func TestWhatIsUrgentIsCommittedAtOnce(t *testing.T) {
 	b := testBan(1)
 	for name, urgent := range map[string]Update{
 		"ban":   banOf(1),
 		"unban": {Unbans: []netip.Prefix{b.Target}},
+
+		"pardon":              {Pardons: []Pardon{testPardon(1)}},
+		"forgotten allowance": {ForgetAllowances: []netip.Prefix{b.Target}},
+		"hold":                {Holds: []Hold{testHold(1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -286,14 +290,21 @@ func TestWhatCanNeverBeStoredIsRefused(t *testing.T) {
 			ForgetOffences:  []OffenceKey{{}},
 			Positions:       []Position{{}},
 			ForgetPositions: []PositionKey{{}},
+
+			Pardons:          []Pardon{{Target: testBan(1).Target}},
+			ForgetPardons:    []PardonKey{{}},
+			Allowances:       []Allowance{{Target: testBan(1).Target}},
+			ForgetAllowances: []netip.Prefix{{}},
+			Holds:            []Hold{{}},
+			ForgetHolds:      []string{""},
 		})
 		if err := w.stop(); err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		if s := w.Stats(); s.Refused != 6 || s.Pending != 0 || len(disk.holds) != 1 {
-			t.Errorf("Stats = %+v with %d records on disk, want 6 refused and one ban stored", s, len(disk.holds))
+		if s := w.Stats(); s.Refused != 12 || s.Pending != 0 || len(disk.holds) != 1 {
+			t.Errorf("Stats = %+v with %d records on disk, want 12 refused and one ban stored", s, len(disk.holds))
 		}
-		if !strings.Contains(w.log.String(), "refused=6") {
+		if !strings.Contains(w.log.String(), "refused=12") {
 			t.Errorf("log does not say so:\n%s", w.log)
 		}
 	})
