@@ -79,7 +79,15 @@ const (
 	CodeConfig     = "config"      // the configuration has problems
 	CodeBusy       = "busy"        // too many of that kind at a time, or the daemon did not answer in time
 	CodeInternal   = "internal"
+	CodeDenied     = "denied" // not over this socket, or not by this user
+
+	// Made by the Client itself: nobody answers.
+	CodeUnreachable = "unreachable"
 )
+
+// EventLost is the kind of the last event of a stream that ends without its
+// follower asking for it.
+const EventLost = "lost"
 
 // Error is a refusal, in words for the person who asked.
 type Error struct {
