@@ -19,12 +19,12 @@ type rule struct {
 
 // deny decides against a client that is denied.
 func (e *Engine) deny(v *Verdict, c *candidate) {
-	d := e.opt.Deny
-	if e.banned(c, enforced) || e.banned(c, d.owner()) {
+	d := &e.denied
+	if e.banned(c, enforced) || e.banned(c, d.owner) {
 		return
 	}
 	e.decide(v, c, &rule{
-		name: DenyName, owner: d.owner(), ban: d.Ban, observe: d.Observe, actions: d.Actions,
+		name: DenyName, owner: d.owner, ban: d.Ban, observe: d.Observe, actions: d.Actions,
 	})
 }
 
@@ -37,14 +37,14 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 	d := Decision{
 		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
 		Time: e.ev.Time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
-		History: e.history(r.name, r.owner),
+		History: e.history(r),
 		Observe: r.observe, Actions: r.actions, Line: c.at,
 	}
-	if e.opt.Guard != nil {
-		target, reason := e.opt.Guard.Check(c.target, c.client)
+	if e.rules.opt.Guard != nil {
+		target, reason := e.rules.opt.Guard.Check(c.target, c.client)
 		if reason != "" {
 			d.Refused = reason
-			d.ban(r.ban, e.offences(d.History, c.target, e.ev.Time)+1)
+			d.ban(r.ban, e.offences(d.History, e.tried(r), c.target, e.ev.Time)+1)
 			v.Decisions = append(v.Decisions, d)
 			return
 		}
@@ -53,8 +53,8 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 	// Several jails that decide at one line, and share their history, see one
 	// offence.
 	if d.Offence = v.offence(d.History, d.Target); d.Offence == 0 {
-		d.Offence = e.offences(d.History, d.Target, e.ev.Time) + 1
-		e.offended(d.History, d.Target, d.Offence, e.ev.Time)
+		d.Offence = e.offences(d.History, e.tried(r), d.Target, e.ev.Time) + 1
+		e.offended(d.History, e.tried(r), d.Target, d.Offence, e.ev.Time)
 	}
 	d.ban(r.ban, d.Offence)
 	// A ban that would be over already runs, for the events that follow it in
@@ -80,14 +80,17 @@ func (v *Verdict) offence(history string, target netip.Prefix) int {
 }
 
 func (e *Engine) setBan(k key, owner int, until int64) {
-	if k.bits == 128 && k.hi != 0 {
-		e.hosts++
-	}
 	bk := banKey{k, owner}
 	if _, running, ok := e.bans.get(bk, e.ev.Time); ok && running > until {
 		return
 	}
 	e.bans.put(bk, struct{}{}, until)
+}
+
+func (e *Engine) banNoted(bk banKey, n int) {
+	if bk.bits == 128 && bk.hi != 0 {
+		e.hosts += n
+	}
 }
 
 // banned reports whether the candidate's target, or its address alone, is
@@ -114,31 +117,34 @@ func (e *Engine) Restore(target netip.Prefix, jail string, isEnforced bool, unti
 	switch {
 	case isEnforced:
 	case jail == DenyName:
-		owner = denyIndex
+		owner = denyID
 	default:
-		if owner = e.jailIndex(jail); owner < 0 {
+		j := e.jail(jail)
+		if j == nil {
 			return // the jail is gone, and with it what it observed
 		}
+		owner = j.id
 	}
 	e.setBan(keyOf(target), owner, until.UnixNano())
 }
 
-func (e *Engine) jailIndex(name string) int {
-	for i := range e.jails {
-		if e.jails[i].Name == name {
-			return i
+// jail returns the jail of a name, nil if there is none.
+func (e *Engine) jail(name string) *jail {
+	for _, j := range e.jails {
+		if j.Name == name {
+			return j
 		}
 	}
-	return -1
+	return nil
 }
 
 // Unban lets the target's events count again at once.
 func (e *Engine) Unban(target netip.Prefix) {
 	k := keyOf(target)
 	e.bans.delete(banKey{k, enforced})
-	e.bans.delete(banKey{k, denyIndex})
-	for i := range e.jails {
-		e.bans.delete(banKey{k, i})
+	e.bans.delete(banKey{k, denyID})
+	for _, j := range e.jails {
+		e.bans.delete(banKey{k, j.id})
 	}
 }
 

@@ -3,107 +3,72 @@ package detector
 import (
 	"errors"
 	"net/netip"
-	"slices"
-	"time"
 
 	"github.com/gaissmai/bart"
 	"github.com/tailban/tailban/parser"
 )
 
-// Limits of what an Engine remembers, where the options say nothing.
-const (
-	DefaultMaxMemory = 64 << 20 // bytes, of windows
-	DefaultMaxBans   = 100_000
-	DefaultRemember  = 30 * 24 * time.Hour
-	maxOffences      = 200_000
-)
-
-// Options make an Engine.
-type Options struct {
-	Jails     []Jail
-	Wanted    []Wanted
-	Deny      *Deny // nil: nobody is denied
-	Trusted   []netip.Prefix
-	Allow     []netip.Prefix
-	Guard     Guard         // nil: nobody is protected
-	MaxMemory int64         // bytes for windows; 0: DefaultMaxMemory
-	MaxBans   int           // targets known to be banned; 0: DefaultMaxBans
-	Remember  time.Duration // how long an offence counts, where the rule doesn't say; 0: DefaultRemember
-
-	// SharedHistory has one count of offences per target in place of one per
-	// rule and target, which all count for Remember.
-	SharedHistory bool
-}
-
 // Engine takes lines through the order of exceptions to decisions. It is for
 // one goroutine.
 type Engine struct {
-	opt      Options
-	resolver *parser.Resolver
-	allow    *bart.Lite
-	windows  *table
-	jails    []jail
-	wanted   []wanted
-	denied   denied
+	rules      *Rules // those in use; the fields up to denied are made from them
+	generation uint64 // of the rules in use
+	resolver   *parser.Resolver
+	allow      *bart.Lite
+	jails      []*jail
+	wanted     []wanted
+	denied     denied
+	lastID     int // of a jail
 
-	bans     *expiring[banKey, struct{}]
-	hosts    int // bans of single IPv6 addresses put so far: look for them too
-	past     *expiring[offenceKey, int]
-	remember map[string]time.Duration // by history, where it is not the options'
+	windows   *table
+	bans      *expiring[banKey, struct{}]
+	hosts     int // bans of single IPv6 addresses: look for them too
+	past      *expiring[offenceKey, offence]
+	histories map[string]int // how many counts of offences each has
 
 	ev      event
 	verdict Verdict
 }
 
+// jail is what is counted by the rules of a jail.
 type jail struct {
-	*Jail
-	index   int
-	limits  limits
-	matcher matcher
-	fits    uint64 // events that met its conditions
+	*jailRules
+	id    int    // its own for as long as its windows are kept, and never another's
+	rule  uint16 // of its windows in the table
+	owner int    // of its bans
+	fits  uint64 // events that met its conditions
 }
 
 type wanted struct {
-	rule   uint16
-	agents agents
+	*wantedRules
+	rule uint16
+}
+
+// denied is the rule for the denied, if there is one.
+type denied struct {
+	*denyRules // nil: nobody is denied
+	owner      int
 }
 
 // banKey names a ban that is in force or, for a rule that enforces nothing,
 // would be.
 type banKey struct {
 	key
-	owner int // enforced, or denyIndex, or the index of a jail
+	owner int // enforced, or denyID, or the id of a jail
 }
 
 // A ban that is enforced ends all counting of its target, whoever asked for
 // it. One that isn't stops only the counting of the rule that asked for it.
 const (
-	enforced  = -1
-	denyIndex = -2 // where jails have their index
+	enforced = -1
+	denyID   = -2
 )
 
-func (j *Jail) owner(index int) int {
-	if j.Observe || j.Passive {
-		return index
+func ownerOf(id int, observe, passive bool) int {
+	if observe || passive {
+		return id
 	}
 	return enforced
-}
-
-func (d *Deny) owner() int {
-	if d.Observe || d.Passive {
-		return denyIndex
-	}
-	return enforced
-}
-
-// denied are those who are banned at first sight.
-type denied struct {
-	agents agents
-	from   *bart.Lite // nil: nobody
-}
-
-func (d *denied) holds(client netip.Addr, ev *event) bool {
-	return d.from != nil && d.from.Contains(client) || !d.agents.empty() && d.agents.in(ev.agent())
 }
 
 // Log is one log as the engine sees it: a format, its jails, its counters.
@@ -116,50 +81,17 @@ type Log struct {
 	// (nginx realip, mod_remoteip): the kernel doesn't see these addresses.
 	Rewritten bool
 
-	format parser.Format
-	jails  []*jail
+	format     parser.Format
+	generation uint64 // of the rules that jails is of; 0: none yet
+	jails      []*jail
 }
 
 // NewEngine makes an Engine. The options are trusted to be checked.
 func NewEngine(o Options) *Engine {
-	if o.MaxMemory == 0 {
-		o.MaxMemory = DefaultMaxMemory
-	}
-	if o.MaxBans == 0 {
-		o.MaxBans = DefaultMaxBans
-	}
-	if o.Remember == 0 {
-		o.Remember = DefaultRemember
-	}
-	e := &Engine{
-		opt:      o,
-		resolver: parser.NewResolver(o.Trusted),
-		windows:  newTable(o.MaxMemory),
-		bans:     newExpiring[banKey, struct{}](o.MaxBans * holders(&o)),
-		past:     newExpiring[offenceKey, int](maxOffences),
-		remember: map[string]time.Duration{},
-	}
-	e.SetAllow(o.Allow)
-	for i := range o.Jails {
-		j := &o.Jails[i]
-		e.jails = append(e.jails, jail{
-			Jail:    j,
-			index:   i,
-			limits:  newLimits(e.windows, j),
-			matcher: newMatcher(&j.Where),
-		})
-		e.rememberAs(j.Name, j.Remember)
-	}
-	for _, w := range o.Wanted {
-		e.wanted = append(e.wanted, wanted{
-			rule:   e.windows.addRule(w.Limit, int64(w.Window)),
-			agents: newAgents(w.Agents),
-		})
-	}
-	if o.Deny != nil {
-		e.denied = denied{agents: newAgents(o.Deny.Agents), from: newSet(o.Deny.From)}
-		e.rememberAs(DenyName, o.Deny.Remember)
-	}
+	e := &Engine{windows: newTable(0), histories: map[string]int{}}
+	e.bans = newExpiring[banKey, struct{}](0, e.banNoted)
+	e.past = newExpiring[offenceKey, offence](maxOffences, e.offenceNoted)
+	e.Use(Compile(o))
 	return e
 }
 
@@ -167,49 +99,16 @@ func NewEngine(o Options) *Engine {
 // options' included. It may be called between two lines.
 func (e *Engine) SetAllow(allow []netip.Prefix) { e.allow = newSet(allow) }
 
-// newSet returns a set of prefixes, nil if there are none.
-func newSet(prefixes []netip.Prefix) *bart.Lite {
-	if len(prefixes) == 0 {
-		return nil
-	}
-	set := new(bart.Lite)
-	for _, p := range prefixes {
-		set.Insert(p)
-	}
-	return set
-}
-
-// holders is how many bans there can be of one target: one that is enforced,
-// and one of each rule that enforces nothing.
-func holders(o *Options) int {
-	n := 1
-	for i := range o.Jails {
-		if o.Jails[i].owner(i) != enforced {
-			n++
-		}
-	}
-	if o.Deny != nil && o.Deny.owner() != enforced {
-		n++
-	}
-	return n
-}
-
 // Log makes a log known to the engine.
 func (e *Engine) Log(name string, format parser.Format) *Log {
-	l := &Log{Name: name, format: format}
-	for i := range e.jails {
-		if slices.Contains(e.jails[i].Logs, name) {
-			l.jails = append(l.jails, &e.jails[i])
-		}
-	}
-	return l
+	return &Log{Name: name, format: format}
 }
 
 // Fits returns how many events have met a jail's conditions, those of targets
 // that were banned already left out.
 func (e *Engine) Fits(jail string) uint64 {
-	if i := e.jailIndex(jail); i >= 0 {
-		return e.jails[i].fits
+	if j := e.jail(jail); j != nil {
+		return j.fits
 	}
 	return 0
 }
@@ -225,6 +124,7 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 	if cut {
 		l.Cut++
 	}
+	e.bind(l)
 	e.ev.reset()
 	err := l.format.Parse(line, cut, &e.ev.Event)
 	v.Peer = e.ev.Peer
@@ -260,15 +160,15 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	target := e.target(client)
 	c := candidate{client: client, target: target, key: keyOf(target), plane: plane, at: at, now: now}
 	for i := range e.wanted {
-		if w := &e.wanted[i]; w.agents.in(ev.agent()) && e.windows.pass(w.rule, c.key, ev.Time) {
+		if w := &e.wanted[i]; w.agents.in(ev.agent()) && e.windows.pass(w.rule, w.Limit, c.key, ev.Time) {
 			v.Step = StepWanted
 			return
 		}
 	}
-	if e.denied.holds(client, ev) {
+	if d := e.denied.denyRules; d != nil && d.holds(client, ev) {
 		v.Step = StepDenied
 		e.deny(v, &c)
-		if !e.opt.Deny.Observe {
+		if !d.Observe {
 			return
 		}
 	}
@@ -288,7 +188,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 // address by address.
 func (e *Engine) target(client netip.Addr) netip.Prefix {
 	target := TargetOf(client)
-	if e.opt.Guard != nil && !target.IsSingleIP() && e.opt.Guard.Shared(target) {
+	if e.rules.opt.Guard != nil && !target.IsSingleIP() && e.rules.opt.Guard.Shared(target) {
 		return netip.PrefixFrom(client, client.BitLen())
 	}
 	return target
@@ -313,16 +213,16 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate) {
 			continue
 		}
 		j.fits++
-		if owner := j.owner(j.index); owner != enforced && e.banned(c, owner) {
+		if j.owner != enforced && e.banned(c, j.owner) {
 			if v.Step == StepUnmatched {
 				v.Step = StepBanned
 			}
 			continue
 		}
 		v.Step = StepCounted
-		if limit := j.limits.of(c.client); e.windows.add(limit.rule, c.key, e.ev.Time) {
+		if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
 			e.decide(v, c, &rule{
-				name: j.Name, owner: j.owner(j.index), limit: limit.events, window: j.Window,
+				name: j.Name, owner: j.owner, limit: limit, window: j.Window,
 				ban: j.Ban, observe: j.Observe, actions: j.Actions,
 			})
 		}

@@ -3,6 +3,7 @@ package detector
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sort"
 	"testing"
 	"time"
@@ -13,9 +14,10 @@ import (
 
 // bruteJail is a jail that keeps everything and counts again at each event.
 type bruteJail struct {
-	*Jail
-	windows map[netip.Prefix]*bruteWindow
-	matches func(path string, status int) bool
+	Jail
+	condition int
+	windows   map[netip.Prefix]*bruteWindow
+	matches   func(path string, status int) bool
 }
 
 // brute is the engine without any of its cleverness: no memory limit, no
@@ -29,11 +31,12 @@ type brute struct {
 }
 
 type bruteOffence struct {
-	count  int
-	latest int64
+	count int
+	until int64
 }
 
-// offend counts an offence of a jail.
+// offend counts an offence of a jail. One that observes goes on from what it
+// enforced before, but not the other way round.
 func (b *brute) historyOf(j *Jail) string {
 	if b.shared {
 		return fmt.Sprintf("everybody's, observed: %v", j.Observe)
@@ -46,13 +49,42 @@ func (b *brute) offend(j *Jail, target netip.Prefix, at int64) int {
 	if b.shared {
 		remember = b.remember
 	}
-	key := fmt.Sprint(name, target)
-	o := b.offences[key]
-	if at-o.latest >= int64(remember) {
-		o.count = 0
+	count := func(key string) int {
+		if o := b.offences[key]; at < o.until {
+			return o.count
+		}
+		return 0
 	}
-	b.offences[key] = bruteOffence{o.count + 1, at}
-	return o.count + 1
+	key := fmt.Sprint(name, target)
+	n := count(key)
+	if j.Observe && !b.shared {
+		key += "tried"
+		n = max(n, count(key))
+	}
+	b.offences[key] = bruteOffence{n + 1, at + int64(remember)}
+	return n + 1
+}
+
+// use puts other jails in the place of those there are: those whose name,
+// conditions and window are as they were keep what they have.
+func (b *brute) use(jails []bruteJail) {
+	jails = slices.Clone(jails)
+	for i := range jails {
+		j := &jails[i]
+		j.windows = map[netip.Prefix]*bruteWindow{}
+		for k := range b.jails {
+			if old := &b.jails[k]; old.Name == j.Name && old.condition == j.condition && old.Window == j.Window {
+				j.windows = old.windows
+				old.windows = nil
+			}
+		}
+	}
+	for _, old := range b.jails {
+		if old.windows != nil {
+			b.bans = slices.DeleteFunc(b.bans, func(x bruteBan) bool { return x.jail == old.Name })
+		}
+	}
+	b.jails = jails
 }
 
 // limit looks at every override: of those that hold the client the longest.
@@ -106,10 +138,10 @@ func (b *brute) event(client netip.Addr, path string, status int, at int64) (dec
 			continue
 		}
 		delete(j.windows, target)
-		offence, again := before[b.historyOf(j.Jail)]
+		offence, again := before[b.historyOf(&j.Jail)]
 		if !again {
-			offence = b.offend(j.Jail, target, at)
-			before[b.historyOf(j.Jail)] = offence
+			offence = b.offend(&j.Jail, target, at)
+			before[b.historyOf(&j.Jail)] = offence
 		}
 		length := j.Ban[len(j.Ban)-1]
 		if offence <= len(j.Ban) {
@@ -127,8 +159,9 @@ func (b *brute) event(client netip.Addr, path string, status int, at int64) (dec
 
 // Several jails with conditions, limits from 0, other limits for some
 // networks, ladders, offences that are forgotten, equal times, late and
-// out-of-order events, both families, bans and their ends in between: the
-// engine decides what the brute force decides, at the same lines.
+// out-of-order events, both families, bans and their ends in between, and
+// reloads that change nothing, or a jail, or which jails there are: the engine
+// decides what the brute force decides, at the same lines.
 func TestEngineEqualsBruteForce(t *testing.T) {
 	conditions := []struct {
 		where   Where
@@ -144,33 +177,73 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 	clients := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}
 	networks := pfx("203.0.113.0/24", "203.0.113.2/32", "203.0.113.0/31", "2001:db8::/32", "2001:db8::/64", "2001:db8:0:1::/64")
 	rapid.Check(t, func(t *rapid.T) {
-		var jails []Jail
 		b := &brute{
 			offences: map[string]bruteOffence{}, shared: rapid.Bool().Draw(t, "shared"),
 			remember: time.Duration(rapid.IntRange(1, 200).Draw(t, "remember")) * time.Second,
 		}
-		for i := range rapid.IntRange(1, 4).Draw(t, "jails") {
-			jails = append(jails, Jail{
-				Name: fmt.Sprintf("j%d", i), Logs: []string{"l"},
-				Limit:   rapid.IntRange(0, 8).Draw(t, "limit"),
-				Window:  time.Duration(rapid.IntRange(1, 30).Draw(t, "window")) * time.Second,
-				Ban:     ladder(t),
-				Observe: rapid.IntRange(0, 3).Draw(t, "observe") == 0,
-			})
-			j := &jails[i]
+		shortest := rapid.IntRange(1, 30).Draw(t, "shortest window")
+		// draw changes what does not make a jail another.
+		draw := func(j *bruteJail) {
+			j.Limit = rapid.IntRange(0, 8).Draw(t, "limit")
+			j.Ban = ladder(t)
+			j.Observe = rapid.IntRange(0, 3).Draw(t, "observe") == 0
 			if j.Remember = b.remember; !b.shared {
 				j.Remember = time.Duration(rapid.IntRange(1, 200).Draw(t, "jail's remember")) * time.Second
 			}
+			j.Overrides = nil
 			for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(networks), 0, 3, rapid.ID).Draw(t, "from") {
 				j.Overrides = append(j.Overrides, Override{n, rapid.IntRange(0, 12).Draw(t, "other limit")})
 			}
 		}
-		for i := range jails {
-			c := rapid.SampledFrom(conditions).Draw(t, "where")
-			jails[i].Where = c.where
-			b.jails = append(b.jails, bruteJail{&jails[i], map[netip.Prefix]*bruteWindow{}, c.matches})
+		// drawEvents changes what does.
+		drawEvents := func(j *bruteJail) {
+			j.Window = time.Duration(rapid.IntRange(shortest, 30).Draw(t, "window")) * time.Second
+			j.condition = rapid.IntRange(0, len(conditions)-1).Draw(t, "where")
+			j.Where, j.matches = conditions[j.condition].where, conditions[j.condition].matches
 		}
-		e := NewEngine(Options{Jails: jails, Remember: b.remember, SharedHistory: b.shared})
+		newJail := func(name string) bruteJail {
+			j := bruteJail{Jail: Jail{Name: name, Logs: []string{"l"}}}
+			drawEvents(&j)
+			draw(&j)
+			return j
+		}
+		options := func() Options {
+			o := Options{Remember: b.remember, SharedHistory: b.shared}
+			for i := range b.jails {
+				o.Jails = append(o.Jails, b.jails[i].Jail)
+			}
+			return o
+		}
+		for i := range rapid.IntRange(1, 4).Draw(t, "jails") {
+			b.use(append(b.jails, newJail(fmt.Sprintf("j%d", i))))
+		}
+		e := NewEngine(options())
+		reload := func() {
+			jails := slices.Clone(b.jails)
+			switch i := rapid.IntRange(0, len(jails)-1).Draw(t, "which"); rapid.IntRange(0, 5).Draw(t, "change") {
+			case 0:
+				draw(&jails[i])
+			case 1:
+				drawEvents(&jails[i])
+			case 2:
+				jails = rapid.Permutation(jails).Draw(t, "order")
+			case 3:
+				if len(jails) > 1 {
+					jails = slices.Delete(jails, i, i+1)
+				}
+			case 4:
+				name := fmt.Sprintf("j%d", rapid.IntRange(0, 4).Draw(t, "name"))
+				if !slices.ContainsFunc(jails, func(j bruteJail) bool { return j.Name == name }) {
+					jails = append(jails, newJail(name))
+				}
+			}
+			b.use(jails)
+			e.Use(Compile(options()))
+			e.windows.check(t)
+			if len(e.windows.rules) > 5 {
+				t.Fatalf("%d rules of at most five jails", len(e.windows.rules))
+			}
+		}
 		f, err := parser.NewFormat("nginx")
 		if err != nil {
 			t.Fatal(err)
@@ -178,14 +251,13 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 		l := e.Log("l", f)
 		// Beyond the shortest window, which old times are still known depends
 		// on the room they had; see TestWindowSlowEvents.
-		shortest := jails[0].Window
-		for i := range jails {
-			shortest = min(shortest, jails[i].Window)
-		}
-		lateness := rapid.IntRange(0, int(shortest/time.Second)-1).Draw(t, "lateness")
+		lateness := rapid.IntRange(0, shortest-1).Draw(t, "lateness")
 		sec := 1000
 		for n := range rapid.IntRange(1, 300).Draw(t, "events") {
 			sec += rapid.SampledFrom([]int{0, 0, 0, 1, 1, 3, 10, 70}).Draw(t, "step")
+			if rapid.IntRange(0, 15).Draw(t, "reload?") == 0 {
+				reload()
+			}
 			at := sec
 			if rapid.IntRange(0, 4).Draw(t, "late?") == 0 {
 				at -= rapid.IntRange(0, lateness).Draw(t, "by")

@@ -8,6 +8,7 @@ type expiring[K comparable, V any] struct {
 	cap     int
 	entries map[K]*expiringEntry[K, V]
 	queue   expiringQueue[K, V]
+	noted   func(k K, n int) // hears of each new entry (1) and of its end (-1)
 	evicted uint64
 }
 
@@ -18,8 +19,17 @@ type expiringEntry[K comparable, V any] struct {
 	at    int // in the queue
 }
 
-func newExpiring[K comparable, V any](cap int) *expiring[K, V] {
-	return &expiring[K, V]{cap: cap, entries: map[K]*expiringEntry[K, V]{}}
+func newExpiring[K comparable, V any](cap int, noted func(k K, n int)) *expiring[K, V] {
+	return &expiring[K, V]{cap: cap, entries: map[K]*expiringEntry[K, V]{}, noted: noted}
+}
+
+// setCap sets how many entries there may be.
+func (m *expiring[K, V]) setCap(n int) {
+	m.cap = n
+	for len(m.entries) > n {
+		m.evicted++
+		m.drop(m.queue[0])
+	}
 }
 
 func (m *expiring[K, V]) len() int { return len(m.entries) }
@@ -47,6 +57,7 @@ func (m *expiring[K, V]) put(k K, v V, until int64) {
 	e := &expiringEntry[K, V]{key: k, value: v, until: until}
 	m.entries[k] = e
 	heap.Push(&m.queue, e)
+	m.noted(k, 1)
 }
 
 func (m *expiring[K, V]) delete(k K) {
@@ -65,6 +76,7 @@ func (m *expiring[K, V]) forget(t int64) {
 func (m *expiring[K, V]) drop(e *expiringEntry[K, V]) {
 	heap.Remove(&m.queue, e.at)
 	delete(m.entries, e.key)
+	m.noted(e.key, -1)
 }
 
 // expiringQueue is a heap by end.

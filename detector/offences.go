@@ -17,53 +17,72 @@ const (
 type offenceKey struct {
 	key
 	history string
+
+	// tried says that they are of a time when the rule only observed. They
+	// would make the first ban that is enforced longer.
+	tried bool
+}
+
+// offence is how many there were, up to the latest.
+type offence struct {
+	count int
+	last  int64
+}
+
+func (e *Engine) offenceNoted(k offenceKey, n int) {
+	if e.histories[k.history] += n; e.histories[k.history] == 0 {
+		delete(e.histories, k.history)
+	}
 }
 
 // history names what counts the offences of a rule.
-func (e *Engine) history(rule string, owner int) string {
+func (e *Engine) history(r *rule) string {
 	switch {
-	case !e.opt.SharedHistory:
-		return rule
-	case owner == enforced:
+	case !e.rules.opt.SharedHistory:
+		return r.name
+	case r.owner == enforced:
 		return SharedHistory
 	default:
 		return ObservedHistory
 	}
 }
 
-// rememberAs notes how long the offences of a rule count, if it has a history
-// and a time of its own.
-func (e *Engine) rememberAs(rule string, d time.Duration) {
-	if d > 0 && !e.opt.SharedHistory {
-		e.remember[rule] = d
-	}
-}
+// tried reports whether the offences of a rule are counted apart from those of
+// a time when it enforces. Histories that are shared are apart already.
+func (e *Engine) tried(r *rule) bool { return r.observe && !e.rules.opt.SharedHistory }
 
 // Remember returns for how long after its latest offence a history counts
 // those of a target. Of one that is not known, as that of a jail which is
 // gone, it is what the options say.
 func (e *Engine) Remember(history string) time.Duration {
-	if d, ok := e.remember[history]; ok {
+	if d, ok := e.rules.remember[history]; ok {
 		return d
 	}
-	return e.opt.Remember
+	return e.rules.opt.Remember
 }
 
-// offences returns how many offences count at a time.
-func (e *Engine) offences(history string, target netip.Prefix, at int64) int {
-	n, _, _ := e.past.get(offenceKey{keyOf(target), history}, at)
-	return n
+// offences returns how many offences count at a time. A rule that is tried out
+// goes on from where it would be if it weren't.
+func (e *Engine) offences(history string, tried bool, target netip.Prefix, at int64) int {
+	k := offenceKey{keyOf(target), history, false}
+	o, _, _ := e.past.get(k, at)
+	if tried {
+		k.tried = true
+		t, _, _ := e.past.get(k, at)
+		return max(o.count, t.count)
+	}
+	return o.count
 }
 
 // offended notes how many offences there are now, with the latest.
-func (e *Engine) offended(history string, target netip.Prefix, count int, last int64) {
-	e.past.put(offenceKey{keyOf(target), history}, count, last+int64(e.Remember(history)))
+func (e *Engine) offended(history string, tried bool, target netip.Prefix, count int, last int64) {
+	e.past.put(offenceKey{keyOf(target), history, tried}, offence{count, last}, last+int64(e.Remember(history)))
 }
 
 // RestoreOffence tells the engine of earlier decisions against a target: how
 // many there were, and the event time of the latest.
 func (e *Engine) RestoreOffence(history string, target netip.Prefix, count int, last time.Time) {
-	e.offended(history, target, count, last.UnixNano())
+	e.offended(history, false, target, count, last.UnixNano())
 }
 
 // ban sets the length of a ban, which is the ladder's step for an offence (1:

@@ -9,7 +9,10 @@ import (
 	"github.com/tailban/tailban/parser"
 )
 
-func nginxLog(t *testing.T, e *Engine) *Log {
+func nginxLog(t interface {
+	Helper()
+	Fatal(...any)
+}, e *Engine) *Log {
 	t.Helper()
 	f, err := parser.NewFormat("nginx")
 	if err != nil {

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -16,8 +17,9 @@ import (
 type table struct {
 	index map[tableKey]uint32
 	pages [][]slot
-	free  uint32 // first free slot, linked by next; none if noSlot
-	rules []*tableRule
+	free  uint32       // first free slot, linked by next; none if noSlot
+	rules []*tableRule // by number; nil: the number is free
+	hosts int          // keys of single IPv6 addresses
 
 	cap, used int64 // bytes
 	evicted   uint64
@@ -32,9 +34,11 @@ type tableKey struct {
 	rule   uint16
 }
 
+// host reports whether it is that of a single IPv6 address.
+func (k *tableKey) host() bool { return k.bits == 128 && k.hi != 0 }
+
 // tableRule is what a rule has in the table.
 type tableRule struct {
-	limit  int
 	span   int64
 	used   int64
 	levels []level
@@ -73,28 +77,61 @@ func newTable(cap int64) *table {
 	return &table{index: map[tableKey]uint32{}, free: noSlot, cap: cap}
 }
 
+// setCap sets how many bytes windows may take.
+func (t *table) setCap(cap int64) {
+	t.cap = cap
+	t.room(0, noSlot)
+}
+
 // minMemory is that of several windows that are as large as they get.
 func minMemory(limit int, span time.Duration) int64 {
 	return 4 * (slotBytes + 8*int64(maxTimes(int64(span), limit, true)))
 }
 
-// addRule makes room for a rule; its number is used in add.
+// addRule makes room for a rule whose limits are at most that high. Its number
+// is used in all else; it may have been that of a rule that was dropped.
 func (t *table) addRule(limit int, span int64) uint16 {
-	r := &tableRule{limit: limit, span: span, levels: make([]level, bits.Len(uint(maxTimes(span, limit, true)))+1)}
-	for i := range r.levels {
-		r.levels[i].head, r.levels[i].tail = noSlot, noSlot
+	n := slices.Index(t.rules, nil)
+	if n < 0 {
+		n = len(t.rules)
+		t.rules = append(t.rules, nil)
 	}
-	t.rules = append(t.rules, r)
-	return uint16(len(t.rules) - 1)
+	t.rules[n] = &tableRule{span: span}
+	t.widen(uint16(n), limit)
+	return uint16(n)
 }
 
-// add counts an event and reports whether it crosses the rule's limit, in
-// which case the window is consumed.
-func (t *table) add(rule uint16, k key, at int64) bool {
-	if t.rules[rule].limit == 0 {
+// widen makes room for a higher limit.
+func (t *table) widen(rule uint16, limit int) {
+	r := t.rules[rule]
+	for len(r.levels) <= bits.Len(uint(maxTimes(r.span, limit, true))) {
+		r.levels = append(r.levels, level{head: noSlot, tail: noSlot})
+	}
+}
+
+// dropRule forgets a rule with all its windows.
+func (t *table) dropRule(rule uint16) {
+	r := t.rules[rule]
+	for n := range r.levels {
+		for r.levels[n].tail != noSlot {
+			t.remove(r.levels[n].tail)
+		}
+	}
+	t.rules[rule] = nil
+}
+
+// add counts an event and reports whether it crosses the limit, in which case
+// the window is consumed.
+func (t *table) add(rule uint16, limit int, k key, at int64) bool {
+	if limit == 0 {
+		if t.rules[rule].used != 0 { // the limit may have been another
+			if i, ok := t.index[tableKey{k.hi, k.lo, k.bits, rule}]; ok {
+				t.remove(i)
+			}
+		}
 		return true
 	}
-	o, _, i := t.count(rule, k, at)
+	o, _, i := t.count(rule, limit, k, at)
 	if o != crossing {
 		return false
 	}
@@ -102,17 +139,16 @@ func (t *table) add(rule uint16, k key, at int64) bool {
 	return true
 }
 
-// pass counts an event if it is within the rule's limit, and reports whether
-// it is.
-func (t *table) pass(rule uint16, k key, at int64) bool {
-	o, pos, i := t.count(rule, k, at)
+// pass counts an event if it is within the limit, and reports whether it is.
+func (t *table) pass(rule uint16, limit int, k key, at int64) bool {
+	o, pos, i := t.count(rule, limit, k, at)
 	if o == crossing {
 		t.slot(i).win.takeBack(pos)
 	}
 	return o == kept
 }
 
-func (t *table) count(rule uint16, k key, at int64) (outcome, int, uint32) {
+func (t *table) count(rule uint16, limit int, k key, at int64) (outcome, int, uint32) {
 	r := t.rules[rule]
 	tk := tableKey{k.hi, k.lo, k.bits, rule}
 	i, ok := t.index[tk]
@@ -126,7 +162,7 @@ func (t *table) count(rule uint16, k key, at int64) (outcome, int, uint32) {
 	s := t.slot(i)
 	s.touched = true
 	before := cap(s.win.times)
-	o, pos := s.win.add(at, r.span, r.limit)
+	o, pos := s.win.add(at, r.span, limit)
 	if o == tooLate {
 		t.late++
 	}
@@ -142,6 +178,9 @@ func (t *table) count(rule uint16, k key, at int64) (outcome, int, uint32) {
 // after a few that are still of use.
 func (t *table) forget(horizon int64) {
 	for _, r := range t.rules {
+		if r == nil {
+			continue
+		}
 		for n := range r.levels {
 			l := &r.levels[n]
 			for useful := 0; l.tail != noSlot && useful <= sweepPast; {
@@ -175,7 +214,7 @@ func (t *table) room(more int64, spare uint32) bool {
 func (t *table) evict(spare uint32) bool {
 	var victim *tableRule
 	for _, r := range t.rules {
-		if victim == nil || r.used > victim.used {
+		if r != nil && (victim == nil || r.used > victim.used) {
 			victim = r
 		}
 	}
@@ -236,6 +275,9 @@ func (t *table) take(k tableKey, r *tableRule) uint32 {
 	t.free = s.next
 	*s = slot{key: k}
 	t.index[k] = i
+	if k.host() {
+		t.hosts++
+	}
 	t.push(r, s, i)
 	t.charge(r, s, slotBytes)
 	return i
@@ -248,6 +290,9 @@ func (t *table) remove(i uint32) {
 	t.charge(r, s, -slotBytes-8*int64(cap(s.win.times)))
 	t.unlink(r, s)
 	delete(t.index, s.key)
+	if s.key.host() {
+		t.hosts--
+	}
 	*s = slot{next: t.free}
 	t.free = i
 }
@@ -264,7 +309,7 @@ func (t *table) requeue(r *tableRule, s *slot, i uint32) {
 	t.unlink(r, s)
 	size := slotBytes + 8*int64(cap(s.win.times))
 	r.levels[s.level].used -= size
-	s.level = uint8(max(1, bits.Len(uint(len(s.win.times)))) - 1)
+	s.level = uint8(min(max(1, bits.Len(uint(len(s.win.times)))), len(r.levels)) - 1) // it may be from before its limit was lowered
 	r.levels[s.level].used += size
 	s.touched = false
 	t.push(r, s, i)

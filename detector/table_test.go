@@ -2,6 +2,7 @@ package detector
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,7 +16,11 @@ func keyN(n int) key {
 func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
 	var used int64
 	n := 0
+	hosts := 0
 	for _, r := range t.rules {
+		if r == nil {
+			continue
+		}
 		var inRule int64
 		for lv := range r.levels {
 			var inLevel int64
@@ -27,6 +32,9 @@ func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
 				}
 				if t.index[s.key] != i {
 					tb.Fatalf("slot %d is not in the index", i)
+				}
+				if s.key.host() {
+					hosts++
 				}
 				inLevel += slotBytes + 8*int64(cap(s.win.times))
 				prev = i
@@ -45,33 +53,58 @@ func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
 		}
 		used += inRule
 	}
+	if t.hosts != hosts {
+		tb.Fatalf("table: %d hosts in the books, %d in truth", t.hosts, hosts)
+	}
 	if t.used != used || n != len(t.index) {
 		tb.Fatalf("table: %d bytes and %d keys in the books, %d and %d in truth", t.used, len(t.index), used, n)
 	}
 }
 
+// The books are right whatever happens, which limits and memory that change,
+// and rules that come and go, are part of.
 func TestTableBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := newTable(rapid.Int64Range(2000, 20000).Draw(t, "cap"))
+		var rules []uint16
+		most := 0
+		add := func() {
+			rules = append(rules, tab.addRule(rapid.IntRange(1, 20).Draw(t, "limit"), rapid.Int64Range(1, 100).Draw(t, "span")))
+			most = max(most, len(rules))
+		}
 		for range rapid.IntRange(1, 3).Draw(t, "rules") {
-			tab.addRule(rapid.IntRange(1, 20).Draw(t, "limit"), rapid.Int64Range(1, 100).Draw(t, "span"))
+			add()
 		}
 		now := int64(0)
 		for range rapid.IntRange(1, 400).Draw(t, "events") {
 			now += rapid.Int64Range(0, 5).Draw(t, "step")
-			rule := uint16(rapid.IntRange(0, len(tab.rules)-1).Draw(t, "rule"))
+			at := rapid.IntRange(0, len(rules)-1).Draw(t, "rule")
+			rule, limit := rules[at], rapid.IntRange(0, 20).Draw(t, "limit")
+			tab.widen(rule, limit)
 			k := keyN(rapid.IntRange(0, 60).Draw(t, "key"))
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0:
+			if rapid.IntRange(0, 9).Draw(t, "IPv6?") == 0 {
+				k = keyOf(netip.MustParsePrefix("2001:db8::1/128"))
+			}
+			switch rapid.IntRange(0, 30).Draw(t, "what") {
+			case 0, 1:
 				tab.forget(now)
-			case 1:
-				tab.pass(rule, k, now)
+			case 2, 3:
+				tab.pass(rule, limit, k, now)
+			case 4:
+				tab.dropRule(rule)
+				rules = slices.Delete(rules, at, at+1)
+				add()
+			case 5:
+				tab.setCap(rapid.Int64Range(2000, 20000).Draw(t, "cap"))
 			default:
-				tab.add(rule, k, now)
+				tab.add(rule, limit, k, now)
 			}
 			tab.check(t)
 			if tab.used > tab.cap {
 				t.Fatalf("%d bytes, more than %d", tab.used, tab.cap)
+			}
+			if len(tab.rules) > most {
+				t.Fatalf("%d numbers for %d rules", len(tab.rules), most)
 			}
 		}
 	})
@@ -88,10 +121,10 @@ func TestFloodCannotHide(t *testing.T) {
 	crossed := 0
 	for i := range keys {
 		at := int64(i) * span / int64(keys) / 2
-		if i%(keys/60) == 0 && tab.add(rule, attacker, at) {
+		if i%(keys/60) == 0 && tab.add(rule, limit, attacker, at) {
 			crossed++
 		}
-		tab.add(rule, keyN(1000+i), at)
+		tab.add(rule, limit, keyN(1000+i), at)
 	}
 	if tab.evicted == 0 {
 		t.Fatal("the flood did not fill the table: the test shows nothing")
@@ -110,15 +143,15 @@ func TestCrowdCannotShutOut(t *testing.T) {
 	crowd := 4 * int(tab.cap/(slotBytes+8*64))
 	for round := range 40 {
 		for i := range crowd {
-			tab.add(rule, keyN(1000+i), int64(round)*1e9)
+			tab.add(rule, limit, keyN(1000+i), int64(round)*1e9)
 		}
 	}
 	newcomer := keyN(1)
 	crossed := false
 	for i := range limit + 1 {
-		crossed = tab.add(rule, newcomer, 41e9+int64(i)) || crossed
+		crossed = tab.add(rule, limit, newcomer, 41e9+int64(i)) || crossed
 		for j := range 20 { // the crowd goes on
-			tab.add(rule, keyN(1000+(i*20+j)%crowd), 41e9+int64(i))
+			tab.add(rule, limit, keyN(1000+(i*20+j)%crowd), 41e9+int64(i))
 		}
 	}
 	if tab.evicted == 0 {
@@ -134,17 +167,17 @@ func TestFloodStaysInItsRule(t *testing.T) {
 	tab := newTable(1 << 20)
 	flooded, quiet := tab.addRule(50, 60e9), tab.addRule(3, 60e9)
 	for i := range 3 {
-		if tab.add(quiet, keyN(1), int64(i)) {
+		if tab.add(quiet, 3, keyN(1), int64(i)) {
 			t.Fatal("crossed early")
 		}
 	}
 	for i := range 100_000 {
-		tab.add(flooded, keyN(1000+i), int64(i))
+		tab.add(flooded, 50, keyN(1000+i), int64(i))
 	}
 	if tab.evicted == 0 {
 		t.Fatal("no flood")
 	}
-	if !tab.add(quiet, keyN(1), 4) {
+	if !tab.add(quiet, 3, keyN(1), 4) {
 		t.Error("the fourth event did not cross a limit of 3: its window was pushed out")
 	}
 }
@@ -152,9 +185,9 @@ func TestFloodStaysInItsRule(t *testing.T) {
 func TestForget(t *testing.T) {
 	tab := newTable(1 << 20)
 	rule := tab.addRule(5, 60)
-	tab.add(rule, keyN(9), 1_000_000) // a time far in the future, arrived first
+	tab.add(rule, 5, keyN(9), 1_000_000) // a time far in the future, arrived first
 	for i := range 100 {
-		tab.add(rule, keyN(100+i), int64(1000+i))
+		tab.add(rule, 5, keyN(100+i), int64(1000+i))
 	}
 	tab.forget(1000 + 50 + 120)
 	if got := len(tab.index); got != 51 {
@@ -168,7 +201,8 @@ func TestForget(t *testing.T) {
 }
 
 func TestExpiring(t *testing.T) {
-	m := newExpiring[int, string](3)
+	noted := 0
+	m := newExpiring[int, string](3, func(_, n int) { noted += n })
 	m.put(1, "a", 10)
 	m.put(2, "b", 30)
 	m.put(3, "c", 20)
@@ -186,7 +220,12 @@ func TestExpiring(t *testing.T) {
 	m.forget(30)
 	m.delete(4)
 	m.delete(4)
-	if m.len() != 1 || len(m.queue) != 1 {
-		t.Errorf("%d entries, %d queued", m.len(), len(m.queue))
+	if m.len() != 1 || len(m.queue) != 1 || noted != 1 {
+		t.Errorf("%d entries, %d queued, %d noted", m.len(), len(m.queue), noted)
+	}
+	m.put(5, "e", 60)
+	m.setCap(1)
+	if _, _, ok := m.get(5, 0); !ok || m.len() != 1 || m.evicted != 2 || noted != 1 {
+		t.Errorf("%d entries of a cap of 1, %d evicted, %d noted, the later one there: %v", m.len(), m.evicted, noted, ok)
 	}
 }

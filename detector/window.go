@@ -113,6 +113,9 @@ func (w *window) makeRoom(latest, span int64, limit int) {
 		return
 	}
 	size := max(2, min(2*cap(w.times), maxTimes(span, limit, w.slow)))
+	if size <= len(alive) { // the limit has been lowered since
+		size = len(alive) + len(alive)/4 + 1
+	}
 	times := make([]int64, len(alive), size)
 	copy(times, alive)
 	w.times = times

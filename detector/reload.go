@@ -1,0 +1,123 @@
+package detector
+
+import (
+	"slices"
+
+	"github.com/tailban/tailban/parser"
+)
+
+// Use puts other rules in the place of those in use. It may be called between
+// two lines: no event is lost by it, and none counts twice.
+//
+// A jail that has the name of one in use and counts the same events (its logs,
+// conditions and window are equal) keeps its windows, [Engine.Fits] and the
+// bans that it only observed, whatever else has changed; kept holds the names
+// of those. All others start empty. So do wanted agents, whose name, texts and
+// window must be equal. Bans that are enforced, offences and what was counted
+// of logs stay. Who is allowed is what the rules say: see [Engine.SetAllow].
+func (e *Engine) Use(r *Rules) (kept []string) {
+	jails := make(map[string]*jail, len(e.jails))
+	for _, j := range e.jails {
+		jails[j.identity] = j
+	}
+	agents := make(map[string]uint16, len(e.wanted))
+	for i := range e.wanted {
+		agents[e.wanted[i].identity] = e.wanted[i].rule
+	}
+	hadDeny := e.denied.denyRules != nil
+
+	e.generation++
+	e.rules, e.resolver, e.allow = r, r.resolver, r.allow
+	e.jails = make([]*jail, len(r.jails))
+	e.wanted = make([]wanted, len(r.wanted))
+	e.denied = denied{denyRules: r.deny}
+
+	// What is gone goes first, so that its memory and numbers are there for
+	// what is new.
+	for i := range r.jails {
+		if j := jails[r.jails[i].identity]; j != nil {
+			delete(jails, j.identity)
+			kept = append(kept, j.Name)
+			j.jailRules = &r.jails[i]
+			e.jails[i] = j
+		}
+	}
+	gone := map[int]bool{denyID: hadDeny && r.deny == nil}
+	for _, j := range jails {
+		e.windows.dropRule(j.rule)
+		gone[j.id] = true
+	}
+	for i := range r.wanted {
+		w := &r.wanted[i]
+		if rule, ok := agents[w.identity]; ok {
+			delete(agents, w.identity)
+			e.windows.widen(rule, w.Limit)
+			e.wanted[i] = wanted{w, rule}
+		}
+	}
+	for _, rule := range agents {
+		e.windows.dropRule(rule)
+	}
+	for i := range r.wanted {
+		if w := &r.wanted[i]; e.wanted[i].wantedRules == nil {
+			e.wanted[i] = wanted{w, e.windows.addRule(w.Limit, int64(w.Window))}
+		}
+	}
+	for i := range r.jails {
+		if j := &r.jails[i]; e.jails[i] == nil {
+			e.lastID++
+			e.jails[i] = &jail{jailRules: j, id: e.lastID, rule: e.windows.addRule(j.limits.most, int64(j.Window))}
+		} else {
+			e.windows.widen(e.jails[i].rule, j.limits.most)
+		}
+	}
+	e.dropBans(gone)
+	e.own()
+	e.windows.setCap(r.opt.MaxMemory)
+	return kept
+}
+
+// dropBans forgets the bans of those who are gone.
+func (e *Engine) dropBans(gone map[int]bool) {
+	if len(gone) == 1 && !gone[denyID] {
+		return
+	}
+	for bk := range e.bans.entries {
+		if gone[bk.owner] {
+			e.bans.delete(bk)
+		}
+	}
+}
+
+// own settles whose the bans of each jail are, and how many there can be: of
+// one target one that is enforced, and one of each rule that enforces nothing.
+func (e *Engine) own() {
+	holders := 1
+	for _, j := range e.jails {
+		if j.owner = ownerOf(j.id, j.Observe, j.Passive); j.owner != enforced {
+			holders++
+		}
+	}
+	if d := &e.denied; d.denyRules != nil {
+		if d.owner = ownerOf(denyID, d.Observe, d.Passive); d.owner != enforced {
+			holders++
+		}
+	}
+	e.bans.setCap(e.rules.opt.MaxBans * holders)
+}
+
+// Rebind gives a log another format. Its counters go on.
+func (e *Engine) Rebind(l *Log, format parser.Format) { l.format = format }
+
+// bind finds the jails of a log, which are others since the rules are.
+func (e *Engine) bind(l *Log) {
+	if l.generation == e.generation {
+		return
+	}
+	l.generation, l.jails = e.generation, nil
+	for _, j := range e.jails {
+		if slices.Contains(j.Logs, l.Name) {
+			l.jails = append(l.jails, j)
+		}
+	}
+}
