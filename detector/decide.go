@@ -24,7 +24,7 @@ func (e *Engine) deny(v *Verdict, c *candidate) {
 		return
 	}
 	e.decide(v, c, &rule{
-		name: DenyName, owner: d.owner, ban: d.Ban, observe: d.Observe, actions: d.Actions,
+		name: DenyName, owner: d.owner, ban: d.Ban, observe: d.observes, actions: d.Actions,
 	})
 }
 

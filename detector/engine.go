@@ -19,6 +19,7 @@ type Engine struct {
 	wanted     []wanted
 	denied     denied
 	lastID     int // of a jail
+	held       map[string]bool
 
 	windows   *table
 	bans      *expiring[banKey, struct{}]
@@ -33,10 +34,10 @@ type Engine struct {
 // jail is what is counted by the rules of a jail.
 type jail struct {
 	*jailRules
-	id    int    // its own for as long as its windows are kept, and never another's
-	rule  uint16 // of its windows in the table
-	owner int    // of its bans
-	fits  uint64 // events that met its conditions
+	id   int    // its own for as long as its windows are kept, and never another's
+	rule uint16 // of its windows in the table
+	mode
+	fits uint64 // events that met its conditions
 }
 
 type wanted struct {
@@ -47,7 +48,13 @@ type wanted struct {
 // denied is the rule for the denied, if there is one.
 type denied struct {
 	*denyRules // nil: nobody is denied
-	owner      int
+	mode
+}
+
+// mode says how a rule's decisions are meant.
+type mode struct {
+	observes bool // by its configuration, or held
+	owner    int  // of its bans
 }
 
 // banKey names a ban that is in force or, for a rule that enforces nothing,
@@ -64,11 +71,11 @@ const (
 	denyID   = -2
 )
 
-func ownerOf(id int, observe, passive bool) int {
-	if observe || passive {
-		return id
+func newMode(id int, observes, passive bool) mode {
+	if observes || passive {
+		return mode{observes, id}
 	}
-	return enforced
+	return mode{observes, enforced}
 }
 
 // Log is one log as the engine sees it: a format, its jails, its counters.
@@ -88,7 +95,7 @@ type Log struct {
 
 // NewEngine makes an Engine. The options are trusted to be checked.
 func NewEngine(o Options) *Engine {
-	e := &Engine{windows: newTable(0), histories: map[string]int{}}
+	e := &Engine{windows: newTable(0), histories: map[string]int{}, held: map[string]bool{}}
 	e.bans = newExpiring[banKey, struct{}](0, e.banNoted)
 	e.past = newExpiring[offenceKey, offence](maxOffences, e.offenceNoted)
 	e.Use(Compile(o))
@@ -157,7 +164,8 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 		v.Step = StepAllowed
 		return
 	}
-	target := e.target(client)
+	target := e.Target(client)
+	v.Target = target
 	c := candidate{client: client, target: target, key: keyOf(target), plane: plane, at: at, now: now}
 	for i := range e.wanted {
 		if w := &e.wanted[i]; w.agents.in(ev.agent()) && e.windows.pass(w.rule, w.Limit, c.key, ev.Time) {
@@ -165,10 +173,10 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 			return
 		}
 	}
-	if d := e.denied.denyRules; d != nil && d.holds(client, ev) {
+	if d := &e.denied; d.denyRules != nil && d.holds(client, ev) {
 		v.Step = StepDenied
 		e.deny(v, &c)
-		if !d.Observe {
+		if !d.observes {
 			return
 		}
 	}
@@ -183,16 +191,20 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	e.count(l, v, &c)
 }
 
-// target is what an event of a client is counted by, and what a ban of it
-// would be about: a network that it shares with somebody protected is counted
-// address by address.
-func (e *Engine) target(client netip.Addr) netip.Prefix {
+// Target is what an event of a client is counted by, and what a ban of it
+// would be about: that of [TargetOf], but in a network that is shared with
+// somebody protected each address counts for itself.
+func (e *Engine) Target(client netip.Addr) netip.Prefix {
 	target := TargetOf(client)
 	if e.rules.opt.Guard != nil && !target.IsSingleIP() && e.rules.opt.Guard.Shared(target) {
 		return netip.PrefixFrom(client, client.BitLen())
 	}
 	return target
 }
+
+// Event returns the latest line's event, which holds nothing of use if the
+// line did not parse. It is valid until the next line.
+func (e *Engine) Event() *parser.Event { return &e.ev.Event }
 
 // candidate is an event that may become a decision.
 type candidate struct {
@@ -223,7 +235,7 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate) {
 		if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
 			e.decide(v, c, &rule{
 				name: j.Name, owner: j.owner, limit: limit, window: j.Window,
-				ban: j.Ban, observe: j.Observe, actions: j.Actions,
+				ban: j.Ban, observe: j.observes, actions: j.Actions,
 			})
 		}
 	}

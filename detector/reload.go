@@ -72,7 +72,7 @@ func (e *Engine) Use(r *Rules) (kept []string) {
 		}
 	}
 	e.dropBans(gone)
-	e.own()
+	e.settle()
 	e.windows.setCap(r.opt.MaxMemory)
 	return kept
 }
@@ -89,21 +89,52 @@ func (e *Engine) dropBans(gone map[int]bool) {
 	}
 }
 
-// own settles whose the bans of each jail are, and how many there can be: of
-// one target one that is enforced, and one of each rule that enforces nothing.
-func (e *Engine) own() {
+// settle sets the mode of each rule, and how many bans there can be: of one
+// target one that is enforced, and one of each rule that enforces nothing.
+func (e *Engine) settle() {
 	holders := 1
 	for _, j := range e.jails {
-		if j.owner = ownerOf(j.id, j.Observe, j.Passive); j.owner != enforced {
+		if j.mode = newMode(j.id, j.Observe || e.held[j.Name], j.Passive); j.owner != enforced {
 			holders++
 		}
 	}
 	if d := &e.denied; d.denyRules != nil {
-		if d.owner = ownerOf(denyID, d.Observe, d.Passive); d.owner != enforced {
+		if d.mode = newMode(denyID, d.Observe || e.held[DenyName], d.Passive); d.owner != enforced {
 			holders++
 		}
 	}
 	e.bans.setCap(e.rules.opt.MaxBans * holders)
+}
+
+// Hold makes a jail, or the denial (DenyName), only observe from the next line
+// on, or ends that, and reports whether there is such a rule. What it has
+// banned stays banned. Rules that come later have it held as well, also if
+// some in between know no such jail.
+func (e *Engine) Hold(jail string, on bool) bool {
+	known := e.knows(jail)
+	if !on {
+		delete(e.held, jail)
+	} else if known {
+		e.held[jail] = true
+	}
+	e.settle()
+	return known
+}
+
+func (e *Engine) knows(rule string) bool {
+	return e.jail(rule) != nil || rule == DenyName && e.denied.denyRules != nil
+}
+
+// Held returns the names of the rules that are held, sorted.
+func (e *Engine) Held() []string {
+	var names []string
+	for name := range e.held {
+		if e.knows(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Rebind gives a log another format. Its counters go on.
