@@ -21,8 +21,9 @@ const (
 )
 
 // Viewer is the daemon for those who only look. Its methods may be called
-// from any goroutine. Errors for people are of type *Error; any other is
-// internal.
+// from any goroutine, and may return after their context is done. Errors for
+// people are of type *Error; any other is internal. What is returned belongs
+// to the caller.
 type Viewer interface {
 	// Status returns everything about the daemon's state at a glance.
 	Status(context.Context) (*Status, error)
