@@ -64,7 +64,7 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 	if old := e.ev.Time + int64(d.Ban); old <= now {
 		d.Past, until = true, old
 	}
-	e.setBan(keyOf(d.Target), r.owner, until)
+	e.setBan(d.Target, r.owner, until)
 	v.Decisions = append(v.Decisions, d)
 }
 
@@ -77,75 +77,6 @@ func (v *Verdict) offence(history string, target netip.Prefix) int {
 		}
 	}
 	return 0
-}
-
-func (e *Engine) setBan(k key, owner int, until int64) {
-	bk := banKey{k, owner}
-	if _, running, ok := e.bans.get(bk, e.ev.Time); ok && running > until {
-		return
-	}
-	e.bans.put(bk, struct{}{}, until)
-}
-
-func (e *Engine) banNoted(bk banKey, n int) {
-	if bk.bits == 128 && bk.hi != 0 {
-		e.hosts += n
-	}
-}
-
-// banned reports whether the candidate's target, or its address alone, is
-// banned at the event's time.
-func (e *Engine) banned(c *candidate, owner int) bool {
-	if e.bans.len() == 0 {
-		return false
-	}
-	if _, _, ok := e.bans.get(banKey{c.key, owner}, e.ev.Time); ok {
-		return true
-	}
-	if e.hosts == 0 || c.key.bits == 128 {
-		return false
-	}
-	_, _, ok := e.bans.get(banKey{keyOf(netip.PrefixFrom(c.client, 128)), owner}, e.ev.Time)
-	return ok
-}
-
-// Restore tells the engine of a ban from before a restart, so that events of
-// its target don't count until it ends: in no jail if the ban is enforced, or
-// else in the one that decided it.
-func (e *Engine) Restore(target netip.Prefix, jail string, isEnforced bool, until time.Time) {
-	owner := enforced
-	switch {
-	case isEnforced:
-	case jail == DenyName:
-		owner = denyID
-	default:
-		j := e.jail(jail)
-		if j == nil {
-			return // the jail is gone, and with it what it observed
-		}
-		owner = j.id
-	}
-	e.setBan(keyOf(target), owner, until.UnixNano())
-}
-
-// jail returns the jail of a name, nil if there is none.
-func (e *Engine) jail(name string) *jail {
-	for _, j := range e.jails {
-		if j.Name == name {
-			return j
-		}
-	}
-	return nil
-}
-
-// Unban lets the target's events count again at once.
-func (e *Engine) Unban(target netip.Prefix) {
-	k := keyOf(target)
-	e.bans.delete(banKey{k, enforced})
-	e.bans.delete(banKey{k, denyID})
-	for _, j := range e.jails {
-		e.bans.delete(banKey{k, j.id})
-	}
 }
 
 // Forget drops what has been idle since before horizon, in nanoseconds since

@@ -23,7 +23,8 @@ type Engine struct {
 
 	windows   *table
 	bans      *expiring[banKey, struct{}]
-	hosts     int // bans of single IPv6 addresses: look for them too
+	hosts     int              // bans of single IPv6 addresses: look for them too
+	networks  *bart.Table[int] // how many bans there are of each network; nil: of none
 	past      *expiring[offenceKey, offence]
 	histories map[string]int // how many counts of offences each has
 
@@ -56,20 +57,6 @@ type mode struct {
 	observes bool // by its configuration, or held
 	owner    int  // of its bans
 }
-
-// banKey names a ban that is in force or, for a rule that enforces nothing,
-// would be.
-type banKey struct {
-	key
-	owner int // enforced, or denyID, or the id of a jail
-}
-
-// A ban that is enforced ends all counting of its target, whoever asked for
-// it. One that isn't stops only the counting of the rule that asked for it.
-const (
-	enforced = -1
-	denyID   = -2
-)
 
 func newMode(id int, observes, passive bool) mode {
 	if observes || passive {
@@ -109,6 +96,16 @@ func (e *Engine) SetAllow(allow []netip.Prefix) { e.allow = newSet(allow) }
 // Log makes a log known to the engine.
 func (e *Engine) Log(name string, format parser.Format) *Log {
 	return &Log{Name: name, format: format}
+}
+
+// jail returns the jail of a name, nil if there is none.
+func (e *Engine) jail(name string) *jail {
+	for _, j := range e.jails {
+		if j.Name == name {
+			return j
+		}
+	}
+	return nil
 }
 
 // Fits returns how many events have met a jail's conditions, those of targets
@@ -166,7 +163,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	}
 	target := e.Target(client)
 	v.Target = target
-	c := candidate{client: client, target: target, key: keyOf(target), plane: plane, at: at, now: now}
+	c := candidate{client: client, target: target, key: keyOf(target), plane: plane, time: ev.Time, at: at, now: now}
 	for i := range e.wanted {
 		if w := &e.wanted[i]; w.agents.in(ev.agent()) && e.windows.pass(w.rule, w.Limit, c.key, ev.Time) {
 			v.Step = StepWanted
@@ -212,6 +209,7 @@ type candidate struct {
 	target netip.Prefix
 	key    key
 	plane  parser.Resolution
+	time   int64 // of the event
 	at     Line
 	now    int64
 }

@@ -43,3 +43,24 @@ func keyOf(p netip.Prefix) key {
 	}
 	return key{hi: binary.BigEndian.Uint64(b[:8]), lo: binary.BigEndian.Uint64(b[8:]), bits: uint8(bits)}
 }
+
+// prefix undoes keyOf.
+func (k key) prefix() netip.Prefix {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], k.hi)
+	binary.BigEndian.PutUint64(b[8:], k.lo)
+	a := netip.AddrFrom16(b)
+	if k.bits >= 96 && a.Is4In6() {
+		return netip.PrefixFrom(a.Unmap(), int(k.bits)-96)
+	}
+	return netip.PrefixFrom(a, int(k.bits))
+}
+
+// host reports whether it stands for a single IPv6 address.
+func (k key) host() bool { return k.bits == 128 && k.hi != 0 }
+
+func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// isTarget reports whether a ban of p is found by the target of a client, or
+// its address. All else are networks.
+func isTarget(p netip.Prefix) bool { return p.IsSingleIP() || p == TargetOf(p.Addr()) }

@@ -34,8 +34,7 @@ type tableKey struct {
 	rule   uint16
 }
 
-// host reports whether it is that of a single IPv6 address.
-func (k *tableKey) host() bool { return k.bits == 128 && k.hi != 0 }
+func (k *tableKey) target() key { return key{k.hi, k.lo, k.bits} }
 
 // tableRule is what a rule has in the table.
 type tableRule struct {
@@ -275,7 +274,7 @@ func (t *table) take(k tableKey, r *tableRule) uint32 {
 	t.free = s.next
 	*s = slot{key: k}
 	t.index[k] = i
-	if k.host() {
+	if k.target().host() {
 		t.hosts++
 	}
 	t.push(r, s, i)
@@ -290,7 +289,7 @@ func (t *table) remove(i uint32) {
 	t.charge(r, s, -slotBytes-8*int64(cap(s.win.times)))
 	t.unlink(r, s)
 	delete(t.index, s.key)
-	if s.key.host() {
+	if s.key.target().host() {
 		t.hosts--
 	}
 	*s = slot{next: t.free}

@@ -33,7 +33,7 @@ func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
 				if t.index[s.key] != i {
 					tb.Fatalf("slot %d is not in the index", i)
 				}
-				if s.key.host() {
+				if s.key.target().host() {
 					hosts++
 				}
 				inLevel += slotBytes + 8*int64(cap(s.win.times))
