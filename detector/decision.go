@@ -59,6 +59,7 @@ const (
 	StepDenied                     // 5: by agent or address; a decision
 	StepInfrastructure             // 6
 	StepBanned                     // 7: the target is banned already; counts for efficacy only
+	StepForgiven                   // 7: nothing but a pardon kept it from counting
 	StepUnmatched                  // 7: no jail's conditions hold
 	StepCounted                    // 7: at least one jail counted it
 	NumSteps
@@ -66,7 +67,7 @@ const (
 
 func (s Step) String() string {
 	return [NumSteps]string{"not a record", "unparsed", "no client", "allowed", "wanted agent", "denied",
-		"infrastructure", "already banned", "no jail", "counted"}[s]
+		"infrastructure", "already banned", "forgiven", "no jail", "counted"}[s]
 }
 
 // Verdict is what became of a line. It is valid until the next line.

@@ -26,7 +26,9 @@ type Engine struct {
 	hosts     int              // bans of single IPv6 addresses: look for them too
 	networks  *bart.Table[int] // how many bans there are of each network; nil: of none
 	past      *expiring[offenceKey, offence]
+	hostsPast int            // counts of offences of single IPv6 addresses
 	histories map[string]int // how many counts of offences each has
+	pardons   *pardons       // nil: nobody is forgiven anything
 
 	ev      event
 	verdict Verdict
@@ -170,11 +172,17 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 			return
 		}
 	}
+	if e.pardons != nil {
+		e.pardons.find(client, ev.Time)
+	}
+	forgiven := false
 	if d := &e.denied; d.denyRules != nil && d.holds(client, ev) {
-		v.Step = StepDenied
-		e.deny(v, &c)
-		if !d.observes {
-			return
+		if forgiven = e.pardons.forgives(DenyName); !forgiven {
+			v.Step = StepDenied
+			e.deny(v, &c)
+			if !d.observes {
+				return
+			}
 		}
 	}
 	if plane == parser.Infrastructure {
@@ -185,7 +193,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 		v.Step = StepBanned
 		return
 	}
-	e.count(l, v, &c)
+	e.count(l, v, &c, forgiven)
 }
 
 // Target is what an event of a client is counted by, and what a ban of it
@@ -215,14 +223,19 @@ type candidate struct {
 }
 
 // count lets each jail of the log whose conditions hold count the event. They
-// all do, also when one of them decides: a ban has owners.
-func (e *Engine) count(l *Log, v *Verdict, c *candidate) {
+// all do, also when one of them decides: a ban has owners. forgiven says that
+// the event would have been denied.
+func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 	v.Step = StepUnmatched
 	for _, j := range l.jails {
 		if !j.matcher.holds(&e.ev) {
 			continue
 		}
 		j.fits++
+		if e.pardons.forgives(j.Name) {
+			forgiven = true
+			continue
+		}
 		if j.owner != enforced && e.banned(c, j.owner) {
 			if v.Step == StepUnmatched {
 				v.Step = StepBanned
@@ -236,5 +249,8 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate) {
 				ban: j.Ban, observe: j.observes, actions: j.Actions,
 			})
 		}
+	}
+	if v.Step == StepUnmatched && forgiven {
+		v.Step = StepForgiven
 	}
 }

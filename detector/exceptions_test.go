@@ -156,7 +156,7 @@ func TestOrderOfExceptions(t *testing.T) {
 
 func bans(ladder ...time.Duration) []time.Duration { return ladder }
 
-func paths(t *testing.T, ss ...string) []PathPattern {
+func paths(t fataler, ss ...string) []PathPattern {
 	t.Helper()
 	var out []PathPattern
 	for _, s := range ss {

@@ -50,7 +50,7 @@ func (k key) prefix() netip.Prefix {
 	binary.BigEndian.PutUint64(b[:8], k.hi)
 	binary.BigEndian.PutUint64(b[8:], k.lo)
 	a := netip.AddrFrom16(b)
-	if k.bits >= 96 && a.Is4In6() {
+	if k.v4() {
 		return netip.PrefixFrom(a.Unmap(), int(k.bits)-96)
 	}
 	return netip.PrefixFrom(a, int(k.bits))
@@ -58,6 +58,19 @@ func (k key) prefix() netip.Prefix {
 
 // host reports whether it stands for a single IPv6 address.
 func (k key) host() bool { return k.bits == 128 && k.hi != 0 }
+
+// in reports whether it stands for n, or something inside of it.
+func (k key) in(n key) bool {
+	if k.bits < n.bits || k.v4() != n.v4() {
+		return false
+	}
+	if n.bits <= 64 {
+		return (k.hi^n.hi)>>(64-n.bits) == 0
+	}
+	return k.hi == n.hi && (k.lo^n.lo)>>(128-n.bits) == 0
+}
+
+func (k key) v4() bool { return k.bits >= 96 && k.hi == 0 && k.lo>>32 == 0xffff }
 
 func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 

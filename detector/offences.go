@@ -33,6 +33,9 @@ func (e *Engine) offenceNoted(k offenceKey, n int) {
 	if e.histories[k.history] += n; e.histories[k.history] == 0 {
 		delete(e.histories, k.history)
 	}
+	if k.host() {
+		e.hostsPast += n
+	}
 }
 
 // history names what counts the offences of a rule.

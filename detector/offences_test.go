@@ -9,10 +9,13 @@ import (
 	"github.com/tailban/tailban/parser"
 )
 
-func nginxLog(t interface {
+// fataler is a test, or one of its property checks.
+type fataler interface {
 	Helper()
 	Fatal(...any)
-}, e *Engine) *Log {
+}
+
+func nginxLog(t fataler, e *Engine) *Log {
 	t.Helper()
 	f, err := parser.NewFormat("nginx")
 	if err != nil {
@@ -22,7 +25,7 @@ func nginxLog(t interface {
 }
 
 // trap is a jail that bans at first sight when its path is asked for.
-func trap(t *testing.T, name string, ladder ...time.Duration) Jail {
+func trap(t fataler, name string, ladder ...time.Duration) Jail {
 	return Jail{Name: name, Logs: []string{"l"}, Window: time.Second, Ban: ladder,
 		Where: Where{Match: Conditions{Paths: paths(t, "/"+name)}}}
 }
