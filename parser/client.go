@@ -58,29 +58,104 @@ func (r *Resolver) Resolve(peer netip.Addr, header []byte) (netip.Addr, Resoluti
 		return peer, Direct
 	}
 	for len(header) > 0 {
-		hop := header
-		if i := bytes.LastIndexByte(header, ','); i >= 0 {
-			hop, header = header[i+1:], header[:i]
-		} else {
-			header = nil
-		}
-		hop = bytes.TrimSpace(hop)
-		if len(hop) == 0 {
+		var hop []byte
+		hop, header = cutHop(header)
+		switch a, what := r.look(hop); what {
+		case hopTrusted, hopEmpty:
 			continue
-		}
-		a, ok := parseHop(hop)
-		if !ok {
+		case hopClient:
+			return a, Forwarded
+		default:
 			return netip.Addr{}, Nobody
 		}
-		if r.Trusted(a) {
-			continue
-		}
-		if !canBeClient(a) {
-			return netip.Addr{}, Nobody
-		}
-		return a, Forwarded
 	}
 	return peer, Infrastructure
+}
+
+// Hop is one step of the walk from the peer to the client.
+type Hop struct {
+	Header  bool       // an entry of the forwarding header; else the peer
+	Text    string     // as it stands there
+	Addr    netip.Addr // not valid if the text is no address
+	Trusted bool
+	Result  string // what follows from it, in words
+}
+
+// Trace does what [Resolver.Resolve] does, and tells each step. The last may
+// be about all of the header that was not looked at.
+func (r *Resolver) Trace(peer netip.Addr, header []byte) ([]Hop, netip.Addr, Resolution) {
+	if !r.Trusted(peer) {
+		result := "no trusted proxy: it is the client"
+		if len(header) > 0 {
+			result += ", and the header that it sent is ignored"
+		}
+		return []Hop{{Text: peer.String(), Addr: peer, Result: result}}, peer, Direct
+	}
+	hops := []Hop{{Text: peer.String(), Addr: peer, Trusted: true, Result: "a trusted proxy: its header is looked at, from the right"}}
+	for len(header) > 0 {
+		var hop []byte
+		hop, header = cutHop(header)
+		a, what := r.look(hop)
+		hops = append(hops, Hop{Header: true, Text: string(hop), Addr: a, Trusted: what == hopTrusted, Result: what.String()})
+		if what == hopTrusted || what == hopEmpty {
+			continue
+		}
+		if len(header) > 0 {
+			hops = append(hops, Hop{Header: true, Text: string(header), Result: "not looked at: it was written by whoever is to the right of it"})
+		}
+		if what == hopClient {
+			return hops, a, Forwarded
+		}
+		return hops, netip.Addr{}, Nobody
+	}
+	return hops, peer, Infrastructure
+}
+
+// cutHop cuts the rightmost entry off a forwarding header.
+func cutHop(header []byte) (hop, rest []byte) {
+	if i := bytes.LastIndexByte(header, ','); i >= 0 {
+		header, rest = header[i+1:], header[:i]
+	}
+	return bytes.TrimSpace(header), rest
+}
+
+// hopKind is what an entry of a forwarding header is.
+type hopKind uint8
+
+const (
+	hopEmpty hopKind = iota
+	hopTrusted
+	hopClient
+	hopMalformed
+	hopNoClient // an address that can't be a client's
+)
+
+func (k hopKind) String() string {
+	return [...]string{
+		"empty: passed over",
+		"a trusted proxy: on to the next",
+		"no trusted proxy: it is the client",
+		"no address: the event counts for nobody",
+		"an address that no client on the Internet has: the event counts for nobody",
+	}[k]
+}
+
+// look says what an entry is. The address is valid if it is one.
+func (r *Resolver) look(hop []byte) (netip.Addr, hopKind) {
+	if len(hop) == 0 {
+		return netip.Addr{}, hopEmpty
+	}
+	a, ok := parseHop(hop)
+	switch {
+	case !ok:
+		return netip.Addr{}, hopMalformed
+	case r.Trusted(a):
+		return a, hopTrusted
+	case !canBeClient(a):
+		return a, hopNoClient
+	default:
+		return a, hopClient
+	}
 }
 
 // parseHop reads one entry of a forwarding header: an address, perhaps with a

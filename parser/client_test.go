@@ -81,6 +81,7 @@ func TestResolve(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			client, how := r.Resolve(netip.MustParseAddr(tt.peer), []byte(tt.header))
+			checkTrace(t, r, netip.MustParseAddr(tt.peer), tt.header, client, how)
 			got := ""
 			if client.IsValid() {
 				got = client.String()
@@ -89,6 +90,67 @@ func TestResolve(t *testing.T) {
 				t.Errorf("got %s (%s), want %s (%s)", got, how, tt.client, tt.how)
 			}
 		})
+	}
+}
+
+// checkTrace checks that a trace comes to the same end, and by what is written
+// in the header.
+func checkTrace(t *testing.T, r *Resolver, peer netip.Addr, header string, client netip.Addr, how Resolution) {
+	t.Helper()
+	hops, tracedClient, tracedHow := r.Trace(peer, []byte(header))
+	if tracedClient != client || tracedHow != how {
+		t.Fatalf("%q: traced %v (%s), resolved %v (%s)", header, tracedClient, tracedHow, client, how)
+	}
+	if hops[0].Header || hops[0].Addr != peer || hops[0].Trusted != r.Trusted(peer) {
+		t.Fatalf("%q: first hop %+v", header, hops[0])
+	}
+	rest := header
+	for _, h := range hops[1:] {
+		if h.Result == "" || !h.Header {
+			t.Fatalf("%q: hop %+v", header, h)
+		}
+		rest = strings.TrimRight(strings.TrimSpace(rest), " ")
+		if !strings.HasSuffix(rest, strings.TrimSpace(h.Text)) {
+			t.Fatalf("%q: hop %q does not stand at the end of %q", header, h.Text, rest)
+		}
+		rest = strings.TrimSuffix(strings.TrimSpace(strings.TrimSuffix(rest, strings.TrimSpace(h.Text))), ",")
+	}
+	if how != Direct && strings.TrimSpace(rest) != "" {
+		t.Fatalf("%q: %q is in no hop", header, rest)
+	}
+}
+
+func TestTraceOfHops(t *testing.T) {
+	r := NewResolver(prefixes("192.0.2.0/24", "10.0.0.0/8"))
+	for _, tt := range []struct{ peer, header, want string }{
+		{"203.0.113.9", "", "203.0.113.9: no trusted proxy: it is the client"},
+		{"203.0.113.9", "198.51.100.1", "203.0.113.9: no trusted proxy: it is the client, and the header that it sent is ignored"},
+		{"192.0.2.1", `203.0.113.66, "[2001:db8::1]:80",, 10.0.0.1`, `192.0.2.1, trusted: a trusted proxy: its header is looked at, from the right
+10.0.0.1 = 10.0.0.1, trusted: a trusted proxy: on to the next
+: empty: passed over
+"[2001:db8::1]:80" = 2001:db8::1: no trusted proxy: it is the client
+203.0.113.66: not looked at: it was written by whoever is to the right of it`},
+		{"192.0.2.1", "198.51.100.1, unknown", `192.0.2.1, trusted: a trusted proxy: its header is looked at, from the right
+unknown: no address: the event counts for nobody
+198.51.100.1: not looked at: it was written by whoever is to the right of it`},
+		{"192.0.2.1", "192.168.1.1", `192.0.2.1, trusted: a trusted proxy: its header is looked at, from the right
+192.168.1.1 = 192.168.1.1: an address that no client on the Internet has: the event counts for nobody`},
+	} {
+		hops, _, _ := r.Trace(netip.MustParseAddr(tt.peer), []byte(tt.header))
+		var lines []string
+		for _, h := range hops {
+			s := h.Text
+			if h.Header && h.Addr.IsValid() {
+				s += " = " + h.Addr.String()
+			}
+			if h.Trusted {
+				s += ", trusted"
+			}
+			lines = append(lines, s+": "+h.Result)
+		}
+		if got := strings.Join(lines, "\n"); got != tt.want {
+			t.Errorf("%s, %q\ngot  %s\nwant %s", tt.peer, tt.header, got, tt.want)
+		}
 	}
 }
 
@@ -112,6 +174,7 @@ func FuzzResolve(f *testing.F) {
 	peer := netip.MustParseAddr("10.9.9.9")
 	f.Fuzz(func(t *testing.T, header, forged string) {
 		client, how := r.Resolve(peer, []byte(header))
+		checkTrace(t, r, peer, header, client, how)
 		switch how {
 		case Forwarded:
 			if r.Trusted(client) || !canBeClient(client) || client.Zone() != "" || client.Is4In6() {
