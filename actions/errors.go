@@ -19,6 +19,10 @@ var ErrUnsupported = errors.New("this action cannot enforce such a target")
 // banned.
 var ErrProtected = errors.New("protected, never banned")
 
+// ErrOverlaps is wrapped by the rejection of a network that overlaps another
+// one which an action holds and cannot hold beside it.
+var ErrOverlaps = errors.New("overlaps another ban")
+
 // Permanent marks an error so that it wraps ErrPermanent. The text stays.
 func Permanent(err error) error {
 	if err == nil {
@@ -34,7 +38,7 @@ func (e permanent) Unwrap() []error { return []error{e.error, ErrPermanent} }
 // Rejection is one addition that an action refused.
 type Rejection struct {
 	Target netip.Prefix
-	Err    error // wraps ErrUnsupported or ErrProtected
+	Err    error // wraps ErrUnsupported, ErrProtected or ErrOverlaps
 }
 
 // RejectedError says that single additions were refused and that everything

@@ -35,7 +35,7 @@ type NftablesOptions struct {
 	Allow []netip.Prefix
 
 	Protected Protected    // nil: nothing is
-	Size      int          // of each set of bans, at most; 0: DefaultSize
+	Size      int          // of each set of bans that are no networks, at most; 0: DefaultSize
 	NetNS     int          // descriptor of the network namespace to work in; 0: our own
 	Log       *slog.Logger // nil: none
 }
@@ -44,6 +44,7 @@ type NftablesOptions struct {
 type NftablesStats struct {
 	Protected   uint64 // additions refused as protected
 	Unsupported uint64 // additions refused for their prefix length
+	Overlapping uint64 // additions of networks refused because they overlap others
 	Repairs     uint64 // times that a later Prepare found the ruleset changed, damaged or gone
 }
 
@@ -51,8 +52,10 @@ type NftablesStats struct {
 // own in nf_tables, spoken to over netlink.
 //
 // Bans are elements with a timeout: the kernel ends each at its time, with or
-// without us. Targets are an IPv4 /32, an IPv6 /64 or an IPv6 /128; see
-// [RejectedError] for others.
+// without us. Targets are IPv4 from /8 to /32 and IPv6 from /16 to /128; see
+// [RejectedError] for others. Networks (all but an IPv4 /32, an IPv6 /64 and
+// an IPv6 /128) must not overlap one another: one that does is rejected with
+// [ErrOverlaps]. There is room for 1024 of each family.
 type Nftables struct {
 	opt   NftablesOptions
 	log   *slog.Logger

@@ -30,17 +30,12 @@ func allowElements(allow []netip.Prefix) (map[string][]nftables.SetElement, erro
 	}, nil
 }
 
-// intervals encodes masked prefixes of one family as the kernel wants them:
-// where an interval begins, and where it is over. They must not overlap, so
-// what another prefix holds is left out. One that reaches the last address of
-// all has no end.
+// intervals encodes masked prefixes of one family as the kernel wants them.
+// They must not overlap, so what another prefix holds is left out.
 func intervals(prefixes []netip.Prefix) []nftables.SetElement {
 	var elements []nftables.SetElement
 	for _, p := range disjoint(prefixes) {
-		elements = append(elements, nftables.SetElement{Key: p.Addr().AsSlice()})
-		if end := last(p).Next(); end.IsValid() {
-			elements = append(elements, nftables.SetElement{Key: end.AsSlice(), IntervalEnd: true})
-		}
+		elements = append(elements, span{first: p.Addr(), last: last(p)}.elements()...)
 	}
 	return elements
 }

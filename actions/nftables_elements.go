@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/nftables"
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	// batchSize is how many elements one transaction changes. Larger ones are
+	// batchSize is how many bans one transaction changes. Larger ones are
 	// no faster, and this fits into the socket buffer that an unprivileged
 	// user namespace gets.
 	batchSize = 2000
@@ -58,11 +59,15 @@ func setFor(target netip.Prefix) string {
 		return setBan6
 	case a.Is6() && target.Bits() == 128:
 		return setHost6
+	case a.Is4() && target.Bits() >= widest4:
+		return setNet4
+	case a.Is6() && target.Bits() >= widest6:
+		return setNet6
 	}
 	return ""
 }
 
-// targetOf is what an element of a set stands for. An element that somebody
+// targetOf is what an element of a set of addresses stands for. An element that somebody
 // else has put into ban6 may have bits behind the prefix; they are kept, so
 // that it can be removed.
 func targetOf(set string, key []byte) (netip.Prefix, bool) {
@@ -84,7 +89,8 @@ func (n *Nftables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix
 	}
 	adds, rejected := n.sortAdds(add)
 	removes := n.sortRemoves(remove, rejected)
-	err := n.change(ctx, adds, removes)
+	overlapping, err := n.change(ctx, adds, removes)
+	rejected = append(rejected, overlapping...)
 	if err == nil && len(rejected) > 0 {
 		err = &RejectedError{Rejected: rejected}
 	}
@@ -93,8 +99,8 @@ func (n *Nftables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix
 
 // sortAdds sorts entries by set. What must not or cannot be banned is
 // rejected, counted, and keeps nothing else from being added.
-func (n *Nftables) sortAdds(add []Entry) (map[string][]nftables.SetElement, []Rejection) {
-	adds := map[string][]nftables.SetElement{}
+func (n *Nftables) sortAdds(add []Entry) (map[string][]Entry, []Rejection) {
+	adds := map[string][]Entry{}
 	var rejected []Rejection
 	for _, e := range add {
 		if e.Left <= 0 {
@@ -103,7 +109,7 @@ func (n *Nftables) sortAdds(add []Entry) (map[string][]nftables.SetElement, []Re
 		set := setFor(e.Target)
 		if set == "" || e.Target != e.Target.Masked() {
 			n.stats.Unsupported++
-			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w (an IPv4 /32, an IPv6 /64 or an IPv6 /128 can be)", ErrUnsupported)})
+			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w (IPv4 from /%d to /32 and IPv6 from /%d to /128 can be, without bits beyond their length)", ErrUnsupported, widest4, widest6)})
 			continue
 		}
 		if reason, yes := n.protected(e.Target); yes {
@@ -111,10 +117,7 @@ func (n *Nftables) sortAdds(add []Entry) (map[string][]nftables.SetElement, []Re
 			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w: %s", ErrProtected, reason)})
 			continue
 		}
-		adds[set] = append(adds[set], nftables.SetElement{
-			Key:     e.Target.Addr().AsSlice(),
-			Timeout: max(e.Left, minTimeout),
-		})
+		adds[set] = append(adds[set], e)
 	}
 	return adds, rejected
 }
@@ -128,11 +131,11 @@ func (n *Nftables) protected(target netip.Prefix) (string, bool) {
 
 // sortRemoves sorts removals by set, with those whose addition was rejected:
 // a target that has become protected must not stay banned.
-func (n *Nftables) sortRemoves(remove []netip.Prefix, rejected []Rejection) map[string][]nftables.SetElement {
-	removes := map[string][]nftables.SetElement{}
+func (n *Nftables) sortRemoves(remove []netip.Prefix, rejected []Rejection) map[string][]netip.Prefix {
+	removes := map[string][]netip.Prefix{}
 	put := func(target netip.Prefix) {
 		if set := setFor(target); set != "" { // others cannot be there
-			removes[set] = append(removes[set], nftables.SetElement{Key: target.Addr().AsSlice()})
+			removes[set] = append(removes[set], target)
 		}
 	}
 	for _, target := range remove {
@@ -148,40 +151,53 @@ func (n *Nftables) sortRemoves(remove []netip.Prefix, rejected []Rejection) map[
 
 // change applies to one set after the other, so that an error can name it.
 // A full set keeps no other from being changed.
-func (n *Nftables) change(ctx context.Context, adds, removes map[string][]nftables.SetElement) error {
+func (n *Nftables) change(ctx context.Context, adds map[string][]Entry, removes map[string][]netip.Prefix) ([]Rejection, error) {
 	var full []error
+	var rejected []Rejection
 	for _, set := range banSets(n.opt) {
-		err := inBatches(ctx, removes[set.Name], func(e []nftables.SetElement) error { return n.remove(set, e) })
-		if err != nil {
-			return n.explainElements("remove from", set.Name, err)
+		if set.Interval {
+			overlapping, err := n.changeNetworks(set, adds[set.Name], removes[set.Name])
+			rejected = append(rejected, overlapping...)
+			if errors.Is(err, unix.ENFILE) {
+				full = append(full, err)
+			} else if err != nil {
+				return nil, err
+			}
+			continue
 		}
-		err = inBatches(ctx, adds[set.Name], func(e []nftables.SetElement) error { return n.add(set, e) })
+		err := inBatches(ctx, removes[set.Name], func(part []netip.Prefix) error { return n.remove(set, part) })
+		if err != nil {
+			return nil, n.explainElements("remove from", set, err)
+		}
+		err = inBatches(ctx, adds[set.Name], func(part []Entry) error { return n.add(set, part) })
 		if errors.Is(err, unix.ENFILE) {
-			full = append(full, n.explainElements("add to", set.Name, err))
+			full = append(full, n.explainElements("add to", set, err))
 		} else if err != nil {
-			return n.explainElements("add to", set.Name, err)
+			return nil, n.explainElements("add to", set, err)
 		}
 	}
-	return errors.Join(full...)
+	return rejected, errors.Join(full...)
 }
 
-func inBatches(ctx context.Context, e []nftables.SetElement, f func([]nftables.SetElement) error) error {
-	for len(e) > 0 {
+func inBatches[T any](ctx context.Context, all []T, f func([]T) error) error {
+	for part := range slices.Chunk(all, batchSize) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		k := min(len(e), batchSize)
-		if err := f(e[:k]); err != nil {
+		if err := f(part); err != nil {
 			return err
 		}
-		e = e[k:]
 	}
 	return nil
 }
 
 // add is one transaction, or several to fill what room is left in a set.
-func (n *Nftables) add(set *nftables.Set, e []nftables.SetElement) error {
-	if err := n.queueAdd(set, e); err != nil {
+func (n *Nftables) add(set *nftables.Set, e []Entry) error {
+	elements := make([]nftables.SetElement, len(e))
+	for i, x := range e {
+		elements[i] = nftables.SetElement{Key: x.Target.Addr().AsSlice(), Timeout: max(x.Left, minTimeout)}
+	}
+	if err := n.queueAdd(set, elements); err != nil {
 		return err
 	}
 	err := n.conn.Flush()
@@ -211,24 +227,28 @@ func (n *Nftables) queueAdd(set *nftables.Set, e []nftables.SetElement) error {
 
 // remove is one transaction. If one of the elements is not there, as it may
 // have expired just now, nothing of it happens; then each goes by itself.
-func (n *Nftables) remove(set *nftables.Set, e []nftables.SetElement) error {
-	err := n.removeOnce(set, e)
+func (n *Nftables) remove(set *nftables.Set, targets []netip.Prefix) error {
+	err := n.removeOnce(set, targets)
 	if !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	if _, err := n.conn.GetSetByName(set.Table, set.Name); err != nil {
 		return err // it is the set that is not there
 	}
-	for i := range e {
-		if err := n.removeOnce(set, e[i:i+1]); err != nil && !errors.Is(err, unix.ENOENT) {
+	for i := range targets {
+		if err := n.removeOnce(set, targets[i:i+1]); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (n *Nftables) removeOnce(set *nftables.Set, e []nftables.SetElement) error {
-	if err := n.conn.SetDeleteElements(set, e); err != nil {
+func (n *Nftables) removeOnce(set *nftables.Set, targets []netip.Prefix) error {
+	elements := make([]nftables.SetElement, len(targets))
+	for i, t := range targets {
+		elements[i].Key = t.Addr().AsSlice()
+	}
+	if err := n.conn.SetDeleteElements(set, elements); err != nil {
 		return err
 	}
 	return n.conn.Flush()

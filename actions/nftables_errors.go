@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,16 +55,20 @@ func explainConnect(err error) error {
 }
 
 // explainElements is explain for changes of a set's elements.
-func (n *Nftables) explainElements(step, set string, err error) error {
+func (n *Nftables) explainElements(step string, set *nftables.Set, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("%s set %s: table inet %s is gone, or damaged by somebody else: %w",
-			step, set, n.opt.Table, err)
+			step, set.Name, n.opt.Table, err)
 	case errors.Is(err, unix.ENFILE):
-		return fmt.Errorf("%s set %s of table inet %s: the set is full, it holds %d (raise its size): %w",
-			step, set, n.opt.Table, n.opt.Size, err)
+		size, hint := int(set.Size), "raise its size"
+		if set.Interval {
+			size, hint = netSize, "ban fewer and wider networks"
+		}
+		return fmt.Errorf("%s set %s of table inet %s: the set is full, it holds %d (%s): %w",
+			step, set.Name, n.opt.Table, size, hint, err)
 	}
-	return n.explain(step+" set "+set+" of", err)
+	return n.explain(step+" set "+set.Name+" of", err)
 }

@@ -29,8 +29,11 @@ func TestRenews(t *testing.T) {
 
 func TestSetFor(t *testing.T) {
 	tests := map[string]string{
-		"192.0.2.1/32": setBan4, "192.0.2.0/24": "", "0.0.0.0/0": "",
-		"2001:db8::/64": setBan6, "2001:db8::1/128": setHost6, "2001:db8::/63": "", "::/0": "",
+		"192.0.2.1/32": setBan4, "192.0.2.0/24": setNet4, "192.0.2.0/31": setNet4, "10.0.0.0/8": setNet4,
+		"0.0.0.0/0": "", "10.0.0.0/7": "",
+		"2001:db8::/64": setBan6, "2001:db8::1/128": setHost6,
+		"2001:db8::/63": setNet6, "2001:db8::/65": setNet6, "2001:db8::/127": setNet6, "2001::/16": setNet6,
+		"2000::/15": "", "::/0": "",
 		"::ffff:192.0.2.1/128": "",
 	}
 	for target, want := range tests {
@@ -168,4 +171,78 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s has the fingerprints %s and %s", name, f, g)
 		}
 	}
+}
+
+func of(p netip.Prefix, timeout time.Duration) span {
+	return span{first: p.Addr(), last: last(p), element: nftables.SetElement{Timeout: timeout}}
+}
+
+// What is encoded, listed in any order and between others that do not
+// overlap, is read back.
+func TestSpansReadWhatIsEncoded(t *testing.T) {
+	for _, bits := range []int{32, 128} {
+		rapid.Check(t, func(t *rapid.T) {
+			want := disjoint(prefixes(bits).Draw(t, "prefixes"))
+			var elements []nftables.SetElement
+			for i, p := range want {
+				elements = append(elements, of(p, time.Duration(i+1)*time.Hour).elements()...)
+			}
+			again := rapid.SliceOfN(rapid.IntRange(0, max(0, len(elements)-1)), 0, len(elements)).Draw(t, "named twice")
+			for _, i := range again {
+				elements = append(elements, elements[i])
+			}
+			got, unread := spans(rapid.Permutation(elements).Draw(t, "order"))
+			if unread != 0 || len(got) != len(want) {
+				t.Fatalf("read %v and %d unread, want %v", got, unread, want)
+			}
+			for i, s := range got {
+				p, ok := s.prefix()
+				if !ok || p != want[i] || s.element.Timeout != time.Duration(i+1)*time.Hour {
+					t.Fatalf("span %d is %s for %v, want %s", i, s, s.element.Timeout, want[i])
+				}
+				for _, q := range prefixes(bits).Draw(t, "others") {
+					if s.overlaps(q) != p.Overlaps(q) {
+						t.Fatalf("%s overlaps %s: %t", s, q, s.overlaps(q))
+					}
+				}
+			}
+		})
+	}
+}
+
+// FuzzSpans: whatever the kernel lists, networks that are named can be
+// removed, and none reaches into another.
+func FuzzSpans(f *testing.F) {
+	f.Add([]byte{10, 0, 0, 0, 0, 10, 0, 1, 0, 1}, 4)
+	f.Add([]byte{10, 0, 0, 0, 0, 10, 0, 0, 0, 0, 10, 0, 1, 0, 1, 10, 0, 2, 0, 1}, 4)
+	f.Add(bytes.Repeat([]byte{0xff}, 34), 16)
+	f.Add([]byte{1, 0}, 1)
+	f.Fuzz(func(t *testing.T, data []byte, size int) {
+		if size < 1 || size > 16 {
+			return
+		}
+		var elements []nftables.SetElement
+		for part := range slices.Chunk(data, size+1) {
+			if len(part) == size+1 {
+				elements = append(elements, nftables.SetElement{Key: part[:size], IntervalEnd: part[size]&1 == 1})
+			}
+		}
+		got, unread := spans(elements)
+		if size != 4 && size != 16 && (len(got) > 0 || unread != len(elements)) {
+			t.Fatalf("keys of %d bytes: read %v", size, got)
+		}
+		for i, s := range got {
+			if s.last.Less(s.first) || i > 0 && !got[i-1].last.Less(s.first) {
+				t.Errorf("%s after %v", s, got[:i])
+			}
+			p, ok := s.prefix()
+			if !ok {
+				continue
+			}
+			e := of(p, 0).elements()
+			if !bytes.Equal(e[0].Key, s.element.Key) || last(p) != s.last {
+				t.Errorf("%s is listed as %s", s, p)
+			}
+		}
+	})
 }

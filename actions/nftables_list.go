@@ -49,14 +49,18 @@ func (n *Nftables) list(ctx context.Context) ([]Entry, error) {
 		}
 		elements, err := n.conn.GetSetElements(set)
 		if err != nil {
-			return nil, n.explainElements("list", set.Name, err)
+			return nil, n.explainElements("list", set, err)
 		}
-		entries = n.appendEntries(entries, set.Name, elements)
+		if set.Interval {
+			entries = n.appendNetworks(entries, set.Name, elements)
+		} else {
+			entries = n.appendEntries(entries, set.Name, elements)
+		}
 	}
 	return entries, nil
 }
 
-// appendEntries decodes elements. The kernel may name one twice if its table
+// appendEntries decodes elements of a set of addresses. The kernel may name one twice if its table
 // grows meanwhile.
 func (n *Nftables) appendEntries(entries []Entry, set string, elements []nftables.SetElement) []Entry {
 	seen := make(map[netip.Prefix]struct{}, len(elements))
@@ -66,18 +70,47 @@ func (n *Nftables) appendEntries(entries []Entry, set string, elements []nftable
 			n.log.Warn("element of a set cannot be read", slog.String("set", set), slog.Int("length", len(e.Key)))
 			continue
 		}
-		if _, twice := seen[target]; twice || e.Timeout > 0 && e.Expires <= 0 {
+		if _, twice := seen[target]; twice || ended(e) {
 			continue
 		}
 		seen[target] = struct{}{}
-		entry := Entry{Target: target}
-		if e.Timeout > 0 {
-			entry.Left = e.Expires
-		}
-		if e.Counter != nil {
-			entry.Packets = e.Counter.Packets
-		}
-		entries = append(entries, entry)
+		entries = append(entries, entryOf(target, e))
 	}
 	return entries
+}
+
+// appendNetworks decodes elements of an interval set. What somebody else has
+// put there may be no network.
+func (n *Nftables) appendNetworks(entries []Entry, set string, elements []nftables.SetElement) []Entry {
+	held, unread := spans(elements)
+	if unread > 0 {
+		n.log.Warn("elements of a set cannot be read", slog.String("set", set), slog.Int("count", unread))
+	}
+	for _, s := range held {
+		if ended(s.element) {
+			continue
+		}
+		target, ok := s.prefix()
+		if !ok || setFor(target) != set {
+			n.log.Warn("element of a set is no network that could be banned", slog.String("set", set), slog.String("interval", s.String()))
+			continue
+		}
+		entries = append(entries, entryOf(target, s.element))
+	}
+	return entries
+}
+
+// ended reports whether an element no longer counts although it is still
+// there.
+func ended(e nftables.SetElement) bool { return e.Timeout > 0 && e.Expires <= 0 }
+
+func entryOf(target netip.Prefix, e nftables.SetElement) Entry {
+	entry := Entry{Target: target}
+	if e.Timeout > 0 {
+		entry.Left = e.Expires
+	}
+	if e.Counter != nil {
+		entry.Packets = e.Counter.Packets
+	}
+	return entry
 }

@@ -3,7 +3,6 @@
 package actions
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -204,17 +203,8 @@ func sameElements(want, got []nftables.SetElement) bool {
 	if len(want) != len(got) {
 		return false
 	}
-	order := func(a, b nftables.SetElement) int {
-		if c := bytes.Compare(a.Key, b.Key); c != 0 || a.IntervalEnd == b.IntervalEnd {
-			return c
-		}
-		if a.IntervalEnd {
-			return -1
-		}
-		return 1
-	}
-	want, got = slices.SortedFunc(slices.Values(want), order), slices.SortedFunc(slices.Values(got), order)
-	return slices.EqualFunc(want, got, func(a, b nftables.SetElement) bool { return order(a, b) == 0 })
+	want, got = slices.SortedFunc(slices.Values(want), byKey), slices.SortedFunc(slices.Values(got), byKey)
+	return slices.EqualFunc(want, got, func(a, b nftables.SetElement) bool { return byKey(a, b) == 0 })
 }
 
 // install queues what fix asks for; the caller flushes it as one transaction,

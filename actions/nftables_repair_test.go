@@ -25,6 +25,7 @@ func check(t *testing.T, err error) {
 var (
 	ourTable = &nftables.Table{Name: "tailban", Family: nftables.TableFamilyINet}
 	ourChain = &nftables.Chain{Table: ourTable, Name: "prerouting"}
+	ourNet4  = &nftables.Set{Table: ourTable, Name: "net4", KeyType: nftables.TypeIPAddr, HasTimeout: true, Interval: true}
 	ourBan4  = &nftables.Set{Table: ourTable, Name: "ban4", KeyType: nftables.TypeIPAddr, HasTimeout: true}
 )
 
@@ -32,8 +33,8 @@ func ourRules(t *testing.T, c *nftables.Conn) []*nftables.Rule {
 	t.Helper()
 	rules, err := c.GetRules(ourTable, ourChain)
 	check(t, err)
-	if len(rules) != 5 {
-		t.Fatalf("found %d rules of ours, want 5", len(rules))
+	if len(rules) != 7 {
+		t.Fatalf("found %d rules of ours, want 7", len(rules))
 	}
 	return rules
 }
@@ -49,7 +50,7 @@ func TestNftablesRepair(t *testing.T) {
 		{name: "ruleset flushed", losesBans: true, damage: func(t *testing.T, c *nftables.Conn) { c.FlushRuleset() }},
 		{name: "table deleted", losesBans: true, damage: func(t *testing.T, c *nftables.Conn) { c.DelTable(ourTable) }},
 		{name: "first rule deleted", damage: func(t *testing.T, c *nftables.Conn) { check(t, c.DelRule(ourRules(t, c)[0])) }},
-		{name: "last rule deleted", damage: func(t *testing.T, c *nftables.Conn) { check(t, c.DelRule(ourRules(t, c)[4])) }},
+		{name: "last rule deleted", damage: func(t *testing.T, c *nftables.Conn) { check(t, c.DelRule(ourRules(t, c)[6])) }},
 		{name: "rules flushed", damage: func(t *testing.T, c *nftables.Conn) { c.FlushChain(ourChain) }},
 		{name: "chain deleted", damage: func(t *testing.T, c *nftables.Conn) {
 			c.FlushChain(ourChain)
@@ -109,6 +110,11 @@ func TestNftablesRepair(t *testing.T) {
 			c.DelSet(ourBan4)
 			check(t, c.AddSet(&nftables.Set{Table: ourTable, Name: "ban4", KeyType: nftables.TypeIPAddr, Size: actions.DefaultSize}, nil))
 		}},
+		{name: "set of networks that takes none", losesBans: true, damage: func(t *testing.T, c *nftables.Conn) {
+			c.FlushChain(ourChain)
+			c.DelSet(ourNet4)
+			check(t, c.AddSet(&nftables.Set{Table: ourTable, Name: "net4", KeyType: nftables.TypeIPAddr, HasTimeout: true, Size: 2048}, nil))
+		}},
 		{name: "set of another size", losesBans: true, damage: func(t *testing.T, c *nftables.Conn) {
 			c.FlushChain(ourChain)
 			c.DelSet(ourBan4)
@@ -123,7 +129,11 @@ func TestNftablesRepair(t *testing.T) {
 				foreign = addForeign(t, ns)
 			}
 			n := prepared(t, ns, actions.NftablesOptions{Allow: []netip.Prefix{pfx("203.0.113.0/24"), pfx("2001:db8:a::/48")}})
-			apply(t, n, ban("192.0.2.1/32", time.Hour), ban("2001:db8:0:1::/64", time.Hour), ban("2001:db8::1/128", time.Hour))
+			bans := []actions.Entry{
+				ban("192.0.2.1/32", time.Hour), ban("2001:db8:0:1::/64", time.Hour), ban("2001:db8::1/128", time.Hour),
+				ban("198.51.100.0/24", time.Hour), ban("2001:db8:4::/48", time.Hour),
+			}
+			apply(t, n, bans...)
 			want := dump(t, ns, "tailban")
 
 			edit(t, ns, func(c *nftables.Conn) { tt.damage(t, c) })
@@ -132,7 +142,7 @@ func TestNftablesRepair(t *testing.T) {
 			}
 			check(t, n.Prepare(t.Context()))
 			if tt.losesBans {
-				apply(t, n, ban("192.0.2.1/32", time.Hour), ban("2001:db8:0:1::/64", time.Hour), ban("2001:db8::1/128", time.Hour))
+				apply(t, n, bans...)
 			}
 			if got := dump(t, ns, "tailban"); got != want {
 				t.Errorf("after the repair:\n%s\nwant\n%s", got, want)

@@ -23,9 +23,11 @@ const (
 	setBan4    = "ban4"   // IPv4 addresses
 	setBan6    = "ban6"   // IPv6 /64 networks, by their first address
 	setHost6   = "host6"  // IPv6 addresses
+	setNet4    = "net4"   // IPv4 networks
+	setNet6    = "net6"   // IPv6 networks other than a /64
 	setAllow4  = "allow4" // IPv4 ranges
 	setAllow6  = "allow6" // IPv6 ranges
-	definition = 1        // of the sets, told by their comments; raise it when they change
+	definition = 1        // of the sets, told by their comments; raise it when one changes, not when one is added
 )
 
 // priority is behind raw's own, before connection tracking (-200) and before
@@ -96,6 +98,8 @@ func banSets(opt NftablesOptions) []*nftables.Set {
 		banSet(t, setBan4, "banned IPv4 addresses", nftables.TypeIPAddr, opt.Size),
 		banSet(t, setBan6, "banned IPv6 /64 networks", nftables.TypeIP6Addr, opt.Size),
 		banSet(t, setHost6, "banned IPv6 addresses", nftables.TypeIP6Addr, opt.Size),
+		netSet(t, setNet4, "banned IPv4 networks", nftables.TypeIPAddr),
+		netSet(t, setNet6, "banned IPv6 networks", nftables.TypeIP6Addr),
 	}
 }
 
@@ -105,6 +109,14 @@ func banSet(t *nftables.Table, name, comment string, key nftables.SetDatatype, s
 		HasTimeout: true, Counter: true, Size: uint32(size),
 		Comment: setComment(comment),
 	}
+}
+
+// netSet is banSet for networks of any length. Some kernels count the end of
+// each as well.
+func netSet(t *nftables.Table, name, comment string, key nftables.SetDatatype) *nftables.Set {
+	s := banSet(t, name, comment, key, 2*netSize)
+	s.Interval, s.KeyByteOrder = true, binaryutil.BigEndian
+	return s
 }
 
 func allowSet(t *nftables.Table, name, comment string, key nftables.SetDatatype) *nftables.Set {
@@ -128,13 +140,15 @@ func rulesFor(opt NftablesOptions) []rule {
 	ports := portMatches(opt)
 	v4 := family(unix.NFPROTO_IPV4, source4())
 	v6 := family(unix.NFPROTO_IPV6, source6())
-	net6 := append(slices.Clone(v6), mask64())
+	masked6 := append(slices.Clone(v6), mask64())
 	rules := []rule{
 		{comment: "let pass " + setAllow4, exprs: lookup(v4, setAllow4, expr.VerdictAccept)},
 		{comment: "let pass " + setAllow6, exprs: lookup(v6, setAllow6, expr.VerdictAccept)},
 		{comment: "drop " + setBan4, match: ports, exprs: lookup(v4, setBan4, expr.VerdictDrop)},
-		{comment: "drop " + setBan6, match: ports, exprs: lookup(net6, setBan6, expr.VerdictDrop)},
+		{comment: "drop " + setBan6, match: ports, exprs: lookup(masked6, setBan6, expr.VerdictDrop)},
 		{comment: "drop " + setHost6, match: ports, exprs: lookup(v6, setHost6, expr.VerdictDrop)},
+		{comment: "drop " + setNet4, match: ports, exprs: lookup(v4, setNet4, expr.VerdictDrop)},
+		{comment: "drop " + setNet6, match: ports, exprs: lookup(v6, setNet6, expr.VerdictDrop)},
 	}
 	tag := fingerprint(rules)
 	for i := range rules {

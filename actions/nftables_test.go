@@ -95,7 +95,7 @@ func TestNftablesRejectsOthersOnly(t *testing.T) {
 		return "the gateway", target == pfx("192.0.2.1/32")
 	}
 	n := prepared(t, newNS(t), actions.NftablesOptions{Protected: protect})
-	bad := []string{"192.0.2.0/24", "2001:db8::/48", "2001:db8::1/64", "::ffff:192.0.2.7/128", "0.0.0.0/0", "192.0.2.1/32"}
+	bad := []string{"10.0.0.0/7", "2000::/15", "192.0.2.1/24", "2001:db8::1/48", "2001:db8::1/64", "::ffff:192.0.2.7/128", "0.0.0.0/0", "192.0.2.1/32"}
 	batch := []actions.Entry{ban("198.51.100.1/32", time.Hour), {Left: time.Hour}}
 	for _, s := range bad {
 		batch = append(batch, ban(s, time.Hour))
@@ -272,11 +272,14 @@ func TestNftablesRuleset(t *testing.T) {
 		`set ban4 ipv4_addr timeout=true interval=false size=1000 "banned IPv4 addresses (tailban 1)"`,
 		`set ban6 ipv6_addr timeout=true interval=false size=1000 "banned IPv6 /64 networks (tailban 1)"`,
 		`set host6 ipv6_addr timeout=true interval=false size=1000 "banned IPv6 addresses (tailban 1)"`,
+		`set net4 ipv4_addr timeout=true interval=true size=2048 "banned IPv4 networks (tailban 1)"`,
+		`set net6 ipv6_addr timeout=true interval=true size=2048 "banned IPv6 networks (tailban 1)"`,
 		`set allow4 ipv4_addr timeout=false interval=true`,
 		`set allow6 ipv6_addr timeout=false interval=true`,
 		"chain prerouting filter hook 0 priority -295 policy 1\n",
 		`rule "let pass allow4 (`, `rule "let pass allow6 (`,
 		`rule "drop ban4 (`, `rule "drop ban6 (`, `rule "drop host6 (`,
+		`rule "drop net4 (`, `rule "drop net6 (`,
 	} {
 		i := strings.Index(got[at:], want)
 		if i < 0 {
@@ -284,7 +287,7 @@ func TestNftablesRuleset(t *testing.T) {
 		}
 		at += i + len(want)
 	}
-	if strings.Count(got, "rule ") != 5 || strings.Count(got, "chain ") != 1 {
+	if strings.Count(got, "rule ") != 7 || strings.Count(got, "chain ") != 1 {
 		t.Errorf("there is more than that:\n%s", got)
 	}
 }

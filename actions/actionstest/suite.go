@@ -114,12 +114,14 @@ func (h *harness) holds(want []actions.Entry) {
 	}
 }
 
-// three has one target of each kind that bans have.
-func three(left time.Duration) []actions.Entry {
+// kinds has one target of each kind that bans have.
+func kinds(left time.Duration) []actions.Entry {
 	return []actions.Entry{
 		{Target: netip.MustParsePrefix("192.0.2.1/32"), Left: left},
 		{Target: netip.MustParsePrefix("2001:db8:0:1::/64"), Left: left},
 		{Target: netip.MustParsePrefix("2001:db8:0:2::3/128"), Left: left},
+		{Target: netip.MustParsePrefix("203.0.113.0/24"), Left: left},
+		{Target: netip.MustParsePrefix("2001:db8:0:4::/62"), Left: left},
 	}
 }
 
@@ -132,45 +134,45 @@ func targets(entries []actions.Entry) []netip.Prefix {
 }
 
 func add(h *harness) {
-	h.apply(three(hour), nil)
-	h.holds(three(hour))
+	h.apply(kinds(hour), nil)
+	h.holds(kinds(hour))
 }
 
 func addTwice(h *harness) {
-	h.apply(three(hour), nil)
-	h.apply(three(hour), nil)
-	h.holds(three(hour))
+	h.apply(kinds(hour), nil)
+	h.apply(kinds(hour), nil)
+	h.holds(kinds(hour))
 }
 
 func changeTime(h *harness) {
 	for _, left := range []time.Duration{hour, 48 * hour, 10 * time.Minute, 400 * 24 * hour} {
-		h.apply(three(left), nil)
-		h.holds(three(left))
+		h.apply(kinds(left), nil)
+		h.holds(kinds(left))
 	}
 }
 
 func noTimeLeft(h *harness) {
-	h.apply(append(three(0)[:2], three(-time.Second)[2]), nil)
+	h.apply(append(kinds(0)[:2], kinds(-time.Second)[2:]...), nil)
 	h.holds(nil)
 }
 
 func remove(h *harness) {
-	h.apply(three(hour), nil)
-	h.apply(nil, targets(three(0))[1:])
-	h.holds(three(hour)[:1])
+	h.apply(kinds(hour), nil)
+	h.apply(nil, targets(kinds(0))[1:])
+	h.holds(kinds(hour)[:1])
 }
 
 func removeAbsent(h *harness) {
-	h.apply(three(hour)[:1], nil)
-	h.apply(nil, targets(three(0)))
-	h.apply(nil, targets(three(0)))
+	h.apply(kinds(hour)[:1], nil)
+	h.apply(nil, targets(kinds(0)))
+	h.apply(nil, targets(kinds(0)))
 	h.holds(nil)
 }
 
 func removeAndAdd(h *harness) {
-	h.apply(three(hour)[:1], nil)
-	h.apply(three(hour)[1:], targets(three(0))[:1])
-	h.holds(three(hour)[1:])
+	h.apply(kinds(hour)[:1], nil)
+	h.apply(kinds(hour)[1:], targets(kinds(0))[:1])
+	h.holds(kinds(hour)[1:])
 }
 
 // until polls a condition.
@@ -190,17 +192,17 @@ func (h *harness) until(what string, ok func() bool) {
 
 func expire(h *harness) {
 	long := []actions.Entry{{Target: netip.MustParsePrefix("198.51.100.1/32"), Left: hour}}
-	h.apply(append(three(time.Second), long...), nil)
+	h.apply(append(kinds(time.Second), long...), nil)
 	h.until("the short bans end", func() bool { return len(h.list()) == 1 })
 	h.holds(long)
 }
 
 func removeExpired(h *harness) {
-	h.apply(three(time.Microsecond), nil) // less than a clock may tell, and not "for good"
+	h.apply(kinds(time.Microsecond), nil) // less than a clock may tell, and not "for good"
 	h.until("the bans end", func() bool { return len(h.list()) == 0 })
-	h.apply(nil, targets(three(0)))
-	h.apply(three(hour), nil)
-	h.holds(three(hour))
+	h.apply(nil, targets(kinds(0)))
+	h.apply(kinds(hour), nil)
+	h.holds(kinds(hour))
 }
 
 // mixed returns n different targets of all kinds.
@@ -235,22 +237,22 @@ func largeBatch(h *harness) {
 }
 
 func prepareTwice(h *harness) {
-	h.apply(three(hour), nil)
+	h.apply(kinds(hour), nil)
 	h.prepare()
 	h.prepare()
-	h.holds(three(hour))
+	h.holds(kinds(hour))
 }
 
 func reopen(h *harness) {
-	h.apply(three(hour), nil)
+	h.apply(kinds(hour), nil)
 	for range 2 {
 		if err := h.action.Close(); err != nil {
 			h.Fatal("Close: ", err)
 		}
 	}
 	h.prepare()
-	h.holds(three(hour))
-	h.apply(nil, targets(three(0)))
+	h.holds(kinds(hour))
+	h.apply(nil, targets(kinds(0)))
 	h.holds(nil)
 }
 
@@ -260,10 +262,10 @@ func cancelled(h *harness) {
 	if err := h.action.Prepare(ctx); err == nil {
 		h.Error("Prepare with a cancelled context returned nil")
 	}
-	if err := h.action.Apply(ctx, three(hour), nil); err == nil {
+	if err := h.action.Apply(ctx, kinds(hour), nil); err == nil {
 		h.Error("Apply with a cancelled context returned nil")
 	}
 	h.prepare()
-	h.apply(three(hour), nil)
-	h.holds(three(hour))
+	h.apply(kinds(hour), nil)
+	h.holds(kinds(hour))
 }
