@@ -60,7 +60,7 @@ func (n node) parseList(path, text string, list addressList) []netip.Prefix {
 			continue
 		}
 		item := node{doc: n.doc, at: Problem{File: path, Line: number, Key: list.key}, v: line}
-		p, ok := parsePrefix(line)
+		p, ok := ParsePrefix(line)
 		switch {
 		case !ok && isHostName(line):
 			item.bad("host names stand in the configuration itself: a file holds addresses and ranges")

@@ -66,7 +66,7 @@ func (n node) network(once unique) (netip.Prefix, bool) {
 	if !ok {
 		return netip.Prefix{}, false
 	}
-	p, ok := parsePrefix(s)
+	p, ok := ParsePrefix(s)
 	switch {
 	case !ok:
 		n.badAddress(s, `must be one address, or one range like "203.0.113.0/24"`)

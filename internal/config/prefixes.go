@@ -62,7 +62,7 @@ func (n node) addresses(list addressList, c *Config) []netip.Prefix {
 
 // prefix reads an address or a range.
 func (n node) prefix(s string) (netip.Prefix, bool) {
-	if p, ok := parsePrefix(s); ok {
+	if p, ok := ParsePrefix(s); ok {
 		return p, n.checkPrefix(p)
 	}
 	switch {
@@ -108,9 +108,9 @@ func (n node) checkPrefix(p netip.Prefix) bool {
 	return false
 }
 
-// parsePrefix reads an address or a range, unmapped. The bits behind the mask
+// ParsePrefix reads an address or a range, unmapped. The bits behind the mask
 // are kept.
-func parsePrefix(s string) (netip.Prefix, bool) {
+func ParsePrefix(s string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 		a = a.Unmap()
 		return netip.PrefixFrom(a, a.BitLen()), true
