@@ -17,55 +17,79 @@ type rule struct {
 	actions []string
 }
 
-// deny decides against a client that is denied.
-func (e *Engine) deny(v *Verdict, c *candidate) {
-	d := &e.denied
-	if e.banned(c, enforced) || e.banned(c, d.owner) {
-		return
-	}
-	e.decide(v, c, &rule{
-		name: DenyName, owner: d.owner, ban: d.Ban, observe: d.observes, actions: d.Actions,
-	})
+// ruling is what the denial asks for.
+func (d *denied) ruling() *rule {
+	return &rule{name: DenyName, owner: d.owner, ban: d.Ban, observe: d.observes, actions: d.Actions}
 }
 
-// decide makes a decision, unless the guard refuses it, and remembers it.
+// ruling is what the jail asks for against a client that has that limit.
+func (j *jail) ruling(limit int) *rule {
+	return &rule{
+		name: j.Name, owner: j.owner, limit: limit, window: j.Window,
+		ban: j.Ban, observe: j.observes, actions: j.Actions,
+	}
+}
+
+// deny decides against a client that is denied.
+func (e *Engine) deny(v *Verdict, c *candidate) {
+	if !e.deniedBefore(c) {
+		e.decide(v, c, e.denied.ruling())
+	}
+}
+
+// deniedBefore reports whether a denial would only repeat a ban.
+func (e *Engine) deniedBefore(c *candidate) bool {
+	return e.banned(c, enforced) || e.banned(c, e.denied.owner)
+}
+
+// decide makes a decision and, unless the guard refuses it, remembers it.
 func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
+	d := e.judge(v, c, r)
+	v.Decisions = append(v.Decisions, d)
+	if d.Refused != "" {
+		return
+	}
+	e.offended(d.History, e.tried(r), d.Target, d.Offence, d.Time)
+	until := d.Until
+	if d.Past {
+		// A ban that would be over already runs, for the events that follow it
+		// in the log, as long as it would have; one that is enforced runs until
+		// it is lifted.
+		until = d.Time + int64(d.Ban)
+	}
+	e.setBan(d.Target, r.owner, until)
+}
+
+// judge makes a decision and remembers nothing. v holds those of the same line
+// so far.
+func (e *Engine) judge(v *Verdict, c *candidate, r *rule) Decision {
 	now := c.now
 	if now == 0 {
-		now = e.ev.Time
+		now = c.time
 	}
 	d := Decision{
 		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
-		Time: e.ev.Time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
+		Time: c.time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
 		History: e.history(r),
 		Observe: r.observe, Actions: r.actions, Line: c.at,
 	}
-	if e.rules.opt.Guard != nil {
-		target, reason := e.rules.opt.Guard.Check(c.target, c.client)
+	if g := e.rules.opt.Guard; g != nil {
+		target, reason := g.Check(c.target, c.client)
 		if reason != "" {
 			d.Refused = reason
-			d.ban(r.ban, e.offences(d.History, e.tried(r), c.target, e.ev.Time)+1)
-			v.Decisions = append(v.Decisions, d)
-			return
+			d.ban(r.ban, e.offences(d.History, e.tried(r), c.target, c.time)+1)
+			return d
 		}
 		d.Target = target
 	}
 	// Several jails that decide at one line, and share their history, see one
 	// offence.
 	if d.Offence = v.offence(d.History, d.Target); d.Offence == 0 {
-		d.Offence = e.offences(d.History, e.tried(r), d.Target, e.ev.Time) + 1
-		e.offended(d.History, e.tried(r), d.Target, d.Offence, e.ev.Time)
+		d.Offence = e.offences(d.History, e.tried(r), d.Target, c.time) + 1
 	}
 	d.ban(r.ban, d.Offence)
-	// A ban that would be over already runs, for the events that follow it in
-	// the log, as long as it would have; one that is enforced runs until it
-	// is lifted.
-	until := d.Until
-	if old := e.ev.Time + int64(d.Ban); old <= now {
-		d.Past, until = true, old
-	}
-	e.setBan(d.Target, r.owner, until)
-	v.Decisions = append(v.Decisions, d)
+	d.Past = c.time+int64(d.Ban) <= now
+	return d
 }
 
 // offence returns the number that a decision of this line has got already, 0

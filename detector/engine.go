@@ -151,12 +151,9 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	ev := &e.ev
 	client, plane := e.resolver.Resolve(ev.Peer, ev.Forward)
-	if plane == parser.Nobody || plane == parser.Infrastructure && ev.Partial && l.format.Fields().Has(parser.FieldForward) {
-		v.Step = StepNobody // in a line that was cut, the header may be missing
+	if plane = l.plane(plane, ev); plane == parser.Nobody {
+		v.Step = StepNobody
 		return
-	}
-	if plane == parser.Direct && l.Rewritten {
-		plane = parser.Forwarded
 	}
 	v.Client = client
 	if e.allow != nil && e.allow.Contains(client) {
@@ -194,6 +191,18 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 		return
 	}
 	e.count(l, v, &c, forgiven)
+}
+
+// plane corrects how a client was found by what is known of the log and the
+// line.
+func (l *Log) plane(found parser.Resolution, ev *event) parser.Resolution {
+	switch {
+	case found == parser.Infrastructure && ev.Partial && l.format.Fields().Has(parser.FieldForward):
+		return parser.Nobody // in a line that was cut, the header may be missing
+	case found == parser.Direct && l.Rewritten:
+		return parser.Forwarded
+	}
+	return found
 }
 
 // Target is what an event of a client is counted by, and what a ban of it
@@ -244,10 +253,7 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 		}
 		v.Step = StepCounted
 		if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
-			e.decide(v, c, &rule{
-				name: j.Name, owner: j.owner, limit: limit, window: j.Window,
-				ban: j.Ban, observe: j.observes, actions: j.Actions,
-			})
+			e.decide(v, c, j.ruling(limit))
 		}
 	}
 	if v.Step == StepUnmatched && forgiven {

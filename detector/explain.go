@@ -38,15 +38,6 @@ func (e *Engine) fill(j *jail, target netip.Prefix, now int64) Fill {
 	return f
 }
 
-// look returns a window, nil if there is none. It is only to be looked at.
-func (t *table) look(rule uint16, k key) *window {
-	i, ok := t.index[tableKey{k.hi, k.lo, k.bits, rule}]
-	if !ok {
-		return nil
-	}
-	return &t.slot(i).win
-}
-
 // within returns the times that lie after from and not after to.
 func (w *window) within(from, to int64) []int64 {
 	first := sort.Search(len(w.times), func(i int) bool { return w.times[i] > from })

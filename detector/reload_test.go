@@ -11,7 +11,7 @@ import (
 )
 
 // everything has a rule for each step of the order of exceptions.
-func everything(t *testing.T) Options {
+func everything(t fataler) Options {
 	watch := trap(t, "w", time.Minute, time.Hour)
 	watch.Observe = true
 	return Options{

@@ -172,6 +172,33 @@ func (t *table) count(rule uint16, limit int, k key, at int64) (outcome, int, ui
 	return o, pos, i
 }
 
+// foresee says what count would, and changes nothing. With a limit of 0 every
+// event crosses.
+func (t *table) foresee(rule uint16, limit int, k key, at int64) outcome {
+	r := t.rules[rule]
+	if limit == 0 {
+		return crossing
+	}
+	var w window
+	if now := t.look(rule, k); now != nil {
+		w = *now
+		w.times = slices.Clone(now.times)
+	} else if slotBytes+16 > t.cap {
+		return tooLate
+	}
+	o, _ := w.add(at, r.span, limit)
+	return o
+}
+
+// look returns a window, nil if there is none. It is only to be looked at.
+func (t *table) look(rule uint16, k key) *window {
+	i, ok := t.index[tableKey{k.hi, k.lo, k.bits, rule}]
+	if !ok {
+		return nil
+	}
+	return &t.slot(i).win
+}
+
 // forget drops windows whose latest event, and the next span, lie before
 // horizon. It looks at the longest untouched of each level first and gives up
 // after a few that are still of use.
