@@ -17,7 +17,7 @@ type Entry struct {
 }
 
 // Action is a place where bans are enforced. Methods are called by one
-// goroutine at a time. Every error is retried by the reconciler; one for
+// goroutine at a time, but for those of [Holder]. Every error is retried by the reconciler; one for
 // which trying again cannot help until somebody changes something wraps
 // ErrPermanent.
 type Action interface {
@@ -40,6 +40,14 @@ type Action interface {
 	// Close lets go of sockets and the like. Bans stay. Prepare makes the
 	// action usable again.
 	Close() error
+}
+
+// Holder is an action that can be asked for one target without listing all.
+type Holder interface {
+	// Held returns what the action holds for exactly this target, if
+	// anything. It only reads, needs no Prepare, and may be called from any
+	// goroutine, also while another method runs.
+	Held(ctx context.Context, target netip.Prefix) (e Entry, held bool, err error)
 }
 
 // Protected reports whether a target must never be banned, and why. Actions

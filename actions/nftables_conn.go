@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
@@ -36,10 +37,19 @@ const (
 
 // lowFiles keeps a few descriptors below fdLimit from being used by others,
 // so that a process with thousands of open files can connect again.
-type lowFiles struct{ files []*os.File }
+type lowFiles struct {
+	mu    sync.Mutex
+	files []*os.File
+}
 
 // fill opens what is missing, as far as there are low descriptors to be had.
 func (l *lowFiles) fill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fillLocked()
+}
+
+func (l *lowFiles) fillLocked() {
 	for len(l.files) < lowCount {
 		f, err := os.Open(os.DevNull)
 		if err != nil {
@@ -55,6 +65,24 @@ func (l *lowFiles) fill() {
 
 // release gives the descriptors free.
 func (l *lowFiles) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.releaseLocked()
+}
+
+// lend is release while f runs.
+func (l *lowFiles) lend(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := len(l.files) > 0
+	l.releaseLocked()
+	f()
+	if kept {
+		l.fillLocked()
+	}
+}
+
+func (l *lowFiles) releaseLocked() {
 	for _, f := range l.files {
 		f.Close()
 	}
@@ -66,22 +94,39 @@ func (n *Nftables) connect() error {
 	if n.conn != nil {
 		return nil
 	}
+	n.low.fill() // Close has let go of them
+	conn, err := n.dial()
+	n.conn = conn
+	return err
+}
+
+// dial opens a netlink socket with a descriptor below fdLimit.
+func (n *Nftables) dial() (*nftables.Conn, error) {
 	for range dialTries {
-		n.low.release()
-		conn, fd, err := dial(n.opt.NetNS)
-		n.low.fill()
+		var (
+			conn *nftables.Conn
+			fd   int
+			err  error
+		)
+		n.low.lend(func() { conn, fd, err = dial(n.opt.NetNS) })
 		if err != nil {
-			return explainConnect(err)
+			return nil, explainConnect(err)
 		}
 		if fd < fdLimit {
-			n.conn = conn
-			return nil
+			return conn, nil
 		}
-		if err := conn.CloseLasting(); err != nil {
-			return fmt.Errorf("close a netlink socket: %w", err)
+		if err := closeConn(conn); err != nil {
+			return nil, err
 		}
 	}
-	return fmt.Errorf("connect to nftables: no file descriptor below %d is free", fdLimit)
+	return nil, fmt.Errorf("connect to nftables: no file descriptor below %d is free", fdLimit)
+}
+
+func closeConn(conn *nftables.Conn) error {
+	if err := conn.CloseLasting(); err != nil {
+		return fmt.Errorf("close the netlink socket: %w", err)
+	}
+	return nil
 }
 
 func (n *Nftables) disconnect() error {
@@ -90,10 +135,7 @@ func (n *Nftables) disconnect() error {
 	}
 	conn := n.conn
 	n.conn = nil
-	if err := conn.CloseLasting(); err != nil {
-		return fmt.Errorf("close the netlink socket: %w", err)
-	}
-	return nil
+	return closeConn(conn)
 }
 
 // dial opens a netlink socket and tells its descriptor.

@@ -246,3 +246,16 @@ func FuzzSpans(f *testing.F) {
 		}
 	})
 }
+
+// What has just ended is listed by some kernels, and must not be written back.
+func TestWithoutWhatEnded(t *testing.T) {
+	alive, ending := of(netip.MustParsePrefix("10.1.0.0/16"), time.Hour), of(netip.MustParsePrefix("10.2.0.0/16"), time.Hour)
+	alive.element.Expires = time.Minute
+	got, changed := without([]span{alive, ending}, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")})
+	if len(got) != 1 || got[0].first != alive.first || changed {
+		t.Errorf("left are %v, changed %t; want %s and no change", got, changed, alive)
+	}
+	if got, changed = without([]span{alive, ending}, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}); len(got) != 0 || !changed {
+		t.Errorf("left are %v, changed %t; want none and a change", got, changed)
+	}
+}

@@ -311,3 +311,10 @@ func TestTeardown(t *testing.T) {
 		t.Errorf("another table was touched:\n%s\nwant\n%s", got, foreign)
 	}
 }
+
+func countFiles(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	return len(names)
+}
