@@ -21,10 +21,11 @@ type Entry struct {
 // Set is the never-ban set. It is safe for concurrent use; a change replaces
 // it as a whole.
 type Set struct {
-	static  []Entry
-	mu      sync.Mutex // of the next two
+	mu      sync.Mutex // of the lists
+	static  []Entry    // what is configured, and what is never anybody's client
 	host    []Entry    // what is known of the host
 	names   []Entry    // addresses of names that are allowed
+	byHand  []Entry    // allowed by hand, for some time
 	current atomic.Pointer[snapshot]
 	version atomic.Uint64
 }
@@ -35,17 +36,11 @@ type snapshot struct {
 	shared  map[netip.Prefix]struct{} // IPv6 /64s that hold something narrower
 }
 
-// The widest targets there may be, in bits.
-const (
-	widest4 = 24
-	widest6 = 64
-)
-
 // New makes a Set of what the configuration names, and of the addresses that
 // are never anybody's client.
 func New(configured []Entry) *Set {
-	s := &Set{static: append(reserved(), configured...)}
-	s.rebuild()
+	s := &Set{}
+	s.UpdateConfigured(configured)
 	return s
 }
 
@@ -69,35 +64,45 @@ func reserved() []Entry {
 	return out
 }
 
+// UpdateConfigured sets what the configuration names, after a reload.
+func (s *Set) UpdateConfigured(configured []Entry) {
+	s.update(&s.static, append(reserved(), configured...))
+}
+
 // Update sets what is known of the host besides the configuration.
-func (s *Set) Update(host []Entry) {
+func (s *Set) Update(host []Entry) { s.update(&s.host, host) }
+
+// UpdateNames sets the addresses of host names that are allowed.
+func (s *Set) UpdateNames(names []Entry) { s.update(&s.names, names) }
+
+// UpdateAllowances sets what is allowed by hand at the moment. The reason of
+// each is the caller's, as in "allowed by hand until 15:04".
+func (s *Set) UpdateAllowances(allowances []Entry) { s.update(&s.byHand, allowances) }
+
+// update replaces one of the lists, keeping nothing of the caller's.
+func (s *Set) update(list *[]Entry, entries []Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.host = host
+	*list = slices.Clone(entries)
 	s.rebuild()
 }
 
-// UpdateNames sets the addresses of host names that are allowed.
-func (s *Set) UpdateNames(names []Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names = names
-	s.rebuild()
-}
+// network6 is the length of the IPv6 networks that count as one client.
+const network6 = 64
 
 // rebuild replaces the set.
 func (s *Set) rebuild() {
 	snap := &snapshot{table: new(bart.Table[string]), shared: map[netip.Prefix]struct{}{}}
 	// Of two reasons for one prefix the configuration's is said.
 	const byName = 1
-	for i, list := range [][]Entry{s.host, s.names, s.static} {
+	for i, list := range [][]Entry{s.host, s.names, s.byHand, s.static} {
 		for _, e := range list {
 			snap.table.Insert(e.Prefix, e.Reason)
 			snap.entries = append(snap.entries, e)
 			// Whoever answers for a name must not be able to have a whole /64
 			// counted address by address.
-			if e.Prefix.Addr().Is6() && e.Prefix.Bits() > widest6 && i != byName {
-				snap.shared[netip.PrefixFrom(e.Prefix.Addr(), widest6).Masked()] = struct{}{}
+			if e.Prefix.Addr().Is6() && e.Prefix.Bits() > network6 && i != byName {
+				snap.shared[netip.PrefixFrom(e.Prefix.Addr(), network6).Masked()] = struct{}{}
 			}
 		}
 	}
@@ -114,9 +119,9 @@ func (s *Set) Version() uint64 { return s.version.Load() }
 func (s *Set) Entries() []Entry { return s.current.Load().entries }
 
 // Check is asked before every decision. It returns the target to ban, or the
-// reason why there is none: the client is protected, or the target is wider
-// than any may be. An IPv6 network that holds somebody protected beside the
-// client is narrowed to the client's address.
+// reason why there is none: the client is protected. A network that holds
+// somebody protected beside the client is narrowed to the client's address.
+// How wide a target may be is the caller's concern.
 func (s *Set) Check(target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string) {
 	snap := s.current.Load()
 	if r, ok := snap.table.Lookup(client); ok {
@@ -141,24 +146,23 @@ func (s *Set) Shared(network netip.Prefix) bool {
 }
 
 // Protected reports whether a ban of the target would hit somebody in the
-// set, or be too wide.
+// set: the target lies in an entry, or holds one, which the reason then names.
 func (s *Set) Protected(target netip.Prefix) (reason string, yes bool) {
 	return s.current.Load().protected(target)
 }
 
 func (snap *snapshot) protected(target netip.Prefix) (string, bool) {
-	widest := widest4
-	if target.Addr().Is6() {
-		widest = widest6
-	}
-	if !target.IsValid() || target.Bits() < widest {
-		return fmt.Sprintf("wider than /%d", widest), true
+	if !target.IsValid() {
+		return "no address", true
 	}
 	if r, ok := snap.table.LookupPrefix(target); ok {
 		return r, true
 	}
-	for _, r := range snap.table.Subnets(target) {
-		return r, true
+	for p, r := range snap.table.Subnets(target) {
+		if p.IsSingleIP() {
+			return fmt.Sprintf("holds %s: %s", p.Addr(), r), true
+		}
+		return fmt.Sprintf("holds %s: %s", p, r), true
 	}
 	return "", false
 }
