@@ -18,6 +18,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
 	code := cli.Main(ctx, cli.Process{
 		Args:    os.Args[1:],
 		Env:     os.Environ(),
@@ -25,6 +27,7 @@ func main() {
 		Out:     os.Stdout,
 		Err:     os.Stderr,
 		Version: version,
+		Hangups: hangups,
 	})
 	stop()
 	os.Exit(code)

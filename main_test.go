@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DATA", data)
 			e.Setenv("ROOT", filepath.Dir(data))
 			e.Setenv("TZ", "UTC")
+			e.Setenv("RUNTIME_DIRECTORY", filepath.Join(e.WorkDir, "run"))
 			// Configurations take absolute paths only.
 			return expand(filepath.Join(e.WorkDir, "jails.toml"), e.WorkDir)
 		},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ type Process struct {
 	Out     io.Writer
 	Err     io.Writer
 	Version string // set by the build; may be empty
+
+	// Hangups are SIGHUP, at which a daemon reloads; nil: there are none.
+	Hangups <-chan os.Signal
 }
 
 // usageError marks errors of the command line.

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
 	tailband "github.com/tailban/tailban/internal/daemon"
 	"github.com/tailban/tailban/internal/replay"
 	"golang.org/x/term"
@@ -35,24 +37,62 @@ them, more than 50 requests in 60 seconds.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := config.Builtin(), error(nil)
 			if len(args) > 0 {
-				cleanup, err := watch(cfg, args)
-				if err != nil {
-					return err
-				}
-				defer cleanup()
-			} else if cfg, err = config.Load(*path, p.Env); err != nil {
-				return err
+				return runFiles(c.Context(), p, args)
 			}
-			if observe {
-				cfg.ObserveAll()
-			}
-			return runDaemon(c.Context(), p, cfg)
+			return runConfigured(c.Context(), p, *path, observe)
 		},
 	}
 	c.Flags().BoolVar(&observe, "observe", false, "decide and log, enforce nothing")
 	return c
+}
+
+// runFiles watches files with the built-in configuration.
+func runFiles(ctx context.Context, p *Process, files []string) error {
+	cfg := config.Builtin()
+	cleanup, err := watch(cfg, files)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	cfg.ObserveAll()
+	return runDaemon(ctx, p, tailband.Options{Config: cfg})
+}
+
+// runConfigured runs by the configuration, which can be reloaded. If it has
+// problems the copy of the one that ran before does it: a slip of the pen must
+// not leave a host without protection at its next start.
+func runConfigured(ctx context.Context, p *Process, path string, observe bool) error {
+	load := func() (*config.Config, error) {
+		cfg, err := config.Load(path, p.Env)
+		if err == nil && observe {
+			cfg.ObserveAll()
+		}
+		return cfg, err
+	}
+	o := tailband.Options{Load: load, Reloads: p.Hangups, Source: control.ConfigStatus{Path: path, Loaded: time.Now().UTC()}}
+	var err error
+	if o.Config, err = load(); err == nil {
+		return runDaemon(ctx, p, o)
+	}
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	last, copied, lastErr := config.LoadLastGood(path, p.Env)
+	if lastErr != nil {
+		return err
+	}
+	if observe {
+		last.ObserveAll()
+	}
+	o.Config, o.Source.LastGood = last, true
+	for _, x := range problems {
+		o.Source.Problems = append(o.Source.Problems, x.String())
+	}
+	newLogger(p.Err, p.Err).Error("the configuration has problems: running by the one that ran before (see tailban check)",
+		"path", path, "running", copied, "problems", o.Source.Problems)
+	return runDaemon(ctx, p, o)
 }
 
 // watch makes the built-in configuration one for the files: with their format
@@ -75,24 +115,23 @@ func watch(cfg *config.Config, files []string) (cleanup func(), err error) {
 	return func() { os.RemoveAll(cfg.StateDir) }, nil
 }
 
-func runDaemon(ctx context.Context, p *Process, cfg *config.Config) error {
+func runDaemon(ctx context.Context, p *Process, o tailband.Options) error {
 	out := newLogWriter(p.Err)
 	go out.run(newLogger(p.Err, p.Err))
 	defer out.close()
-	log := newLogger(p.Err, out)
-	for _, w := range cfg.Warnings() {
-		log.Warn("configuration", "problem", w.String())
+	o.Log = newLogger(p.Err, out)
+	for _, w := range o.Config.Warnings() {
+		o.Log.Warn("configuration", "problem", w.String())
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
+	var err error
+	if o.Host, err = os.Hostname(); err != nil {
+		o.Host = "localhost"
 	}
+	o.Version = versionText(p.Version)
 	// Errors mean that no service manager listens.
 	context.AfterFunc(ctx, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) })
-	return tailband.Run(ctx, tailband.Options{
-		Config: cfg, Log: log, Host: host,
-		Ready: func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) },
-	})
+	o.Ready = func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) }
+	return tailband.Run(ctx, o)
 }
 
 // newLogger logs text if the end of the log is a terminal, JSON otherwise. It

@@ -36,7 +36,7 @@ type Config struct {
 	StateDir   string // absolute
 	RuntimeDir string // of the control sockets, absolute; "", in Builtin: there are none
 
-	StatusGroup string // may look at the daemon, where there is such a group
+	StatusGroup string // may look at the daemon; "": the group tailban, if there is one
 	AdminGroup  string // may steer it; "": root only
 
 	MaxMemory int64 // bytes for the windows
@@ -47,6 +47,7 @@ type Config struct {
 	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
 
 	warnings Problems
+	text     []byte // as it was read
 }
 
 // Provider is a provider name that was used, and what it stood for.
@@ -95,16 +96,15 @@ type Action struct {
 
 // What is used where the file says nothing.
 const (
-	DefaultStateDir    = "/var/lib/tailban"
-	DefaultRuntimeDir  = "/run/tailban"
-	DefaultStatusGroup = "tailban"
-	DefaultMaxMemory   = 64 << 20
-	DefaultMaxBans     = 100_000
-	DefaultMaxLine     = 256 << 10
-	DefaultFormat      = "combined"
-	DefaultTable       = "tailban"
-	DefaultReconcile   = 30 * time.Second
-	DefaultRemember    = detector.DefaultRemember
+	DefaultStateDir   = "/var/lib/tailban"
+	DefaultRuntimeDir = "/run/tailban"
+	DefaultMaxMemory  = 64 << 20
+	DefaultMaxBans    = 100_000
+	DefaultMaxLine    = 256 << 10
+	DefaultFormat     = "combined"
+	DefaultTable      = "tailban"
+	DefaultReconcile  = 30 * time.Second
+	DefaultRemember   = detector.DefaultRemember
 )
 
 // maxFile is how large the file may be, in bytes.
@@ -141,6 +141,7 @@ func Parse(name string, data []byte, env []string) (*Config, error) {
 		return nil, doc.problems.sorted(name)
 	}
 	warn(doc, c)
+	c.text = data
 	c.warnings = doc.warnings.sorted(name)
 	return c, nil
 }

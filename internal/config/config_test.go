@@ -174,10 +174,10 @@ func TestLeast(t *testing.T) {
 		}},
 		Actions:    []Action{{Name: "log", Type: TypeLog}},
 		StateDir:   "/var/lib/tailban",
-		RuntimeDir: "/run/tailban", StatusGroup: "tailban",
-		MaxMemory: 64 << 20,
-		MaxBans:   100_000,
-		Remember:  720 * time.Hour,
+		RuntimeDir: "/run/tailban",
+		MaxMemory:  64 << 20,
+		MaxBans:    100_000,
+		Remember:   720 * time.Hour,
 	}
 	if diff := diffConfig(want, accept(t, base)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -27,7 +27,6 @@ func read(top *section, env []string) *Config {
 	}
 	c.StateDir = readDir(top, "state_dir", DefaultStateDir, "STATE_DIRECTORY", env)
 	c.RuntimeDir = readDir(top, "runtime_dir", DefaultRuntimeDir, "RUNTIME_DIRECTORY", env)
-	c.StatusGroup = DefaultStatusGroup
 	if n, ok := top.get("status_group"); ok {
 		c.StatusGroup = n.group()
 	}
@@ -151,15 +150,26 @@ func readDir(top *section, key, otherwise, variable string, env []string) string
 			dir = filepath.Clean(s)
 		}
 	}
-	list, ok := lookupEnv(env, variable)
-	if !ok || list == "" {
+	first := firstDir(env, variable)
+	if first == "" {
 		return dir
 	}
-	first, _, _ := strings.Cut(list, ":")
 	if !filepath.IsAbs(first) {
+		list, _ := lookupEnv(env, variable)
 		n := envNode(top.doc, variable, list)
 		n.bad("must be an absolute path, or several separated by colons")
 	}
+	return first
+}
+
+// firstDir is the first of the folders that a variable lists, "" if it isn't
+// set.
+func firstDir(env []string, variable string) string {
+	list, ok := lookupEnv(env, variable)
+	if !ok || list == "" {
+		return ""
+	}
+	first, _, _ := strings.Cut(list, ":")
 	return filepath.Clean(first)
 }
 

@@ -422,6 +422,7 @@ type JailTrace struct {
 	Conditions []Condition `json:"conditions"`
 	Count      int         `json:"count"` // in its window now, without this line
 	Limit      int         `json:"limit"`
+	Result     string      `json:"result"` // in words
 }
 
 // Condition is one condition of a jail.

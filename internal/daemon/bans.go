@@ -21,6 +21,8 @@ type banTable struct {
 
 type heldBan struct {
 	state.Ban
+	requests        uint64    // that have come through since it was decided, or taken up
+	lastRequest     int64     // the time of the latest of them
 	change, end     time.Time // when the first and the last owner let go
 	changeAt, endAt int       // places in the queues
 }
@@ -58,22 +60,22 @@ func (t *banTable) insert(b state.Ban) *state.Ban {
 	return &h.Ban
 }
 
-// add makes a decision an owner of its target's ban. It returns the ban, and
-// false if the decision is known already. full is a ban that had to make room.
-func (t *banTable) add(d *detector.Decision, origin string, now time.Time) (ban *state.Ban, full *state.Ban, isNew bool) {
-	o := owner(d, now)
-	h := t.bans[d.Target]
+// add makes an owner one of its target's ban. It returns the ban, and false if
+// the owner is there already, for the same line. full is a ban that had to
+// make room.
+func (t *banTable) add(target netip.Prefix, origin string, o state.Owner) (ban *state.Ban, full *state.Ban, isNew bool) {
+	h := t.bans[target]
 	if h == nil {
 		if len(t.bans) >= t.cap {
 			full = t.evict()
 		}
-		return t.insert(state.Ban{Target: d.Target, Origin: origin, Owners: []state.Owner{o}}), full, true
+		return t.insert(state.Ban{Target: target, Origin: origin, Owners: []state.Owner{o}}), full, true
 	}
 	i := slices.IndexFunc(h.Owners, func(x state.Owner) bool { return x.Jail == o.Jail })
 	switch {
 	case i < 0:
 		h.Owners = append(h.Owners, o)
-	case sameLine(h.Owners[i].Line, o.Line):
+	case o.Line.Dev|o.Line.Ino != 0 && sameLine(h.Owners[i].Line, o.Line):
 		return &h.Ban, nil, false
 	default:
 		h.Owners[i] = o
@@ -82,10 +84,36 @@ func (t *banTable) add(d *detector.Decision, origin string, now time.Time) (ban 
 	return &h.Ban, nil, true
 }
 
+// seen counts a request of a client that is banned, if it is younger than the
+// ban.
+func (t *banTable) seen(v *detector.Verdict) {
+	h := t.bans[v.Target]
+	if h == nil {
+		if h = t.bans[netip.PrefixFrom(v.Client, v.Client.BitLen())]; h == nil {
+			return // its network is banned
+		}
+	}
+	if v.Time > h.since().UnixNano() {
+		h.requests++
+		h.lastRequest = max(h.lastRequest, v.Time)
+	}
+}
+
+// since is when the first owner decided.
+func (h *heldBan) since() time.Time {
+	first := h.Owners[0].Since
+	for _, o := range h.Owners[1:] {
+		if o.Since.Before(first) {
+			first = o.Since
+		}
+	}
+	return first
+}
+
 func owner(d *detector.Decision, now time.Time) state.Owner {
 	o := state.Owner{
 		Jail: d.Jail, Client: d.Client, Since: now, Until: now.Add(d.Ban),
-		Offence: d.Offence, Count: d.Count, Event: time.Unix(0, d.Time),
+		Offence: d.Offence, Count: d.Count, Limit: d.Limit, Window: d.Window, Plane: d.Plane.String(), Event: time.Unix(0, d.Time),
 		Line: state.LineID{Path: d.Line.Path, Dev: d.Line.Dev, Ino: d.Line.Ino, Offset: d.Line.Offset},
 	}
 	if !d.Observe {
@@ -108,6 +136,13 @@ func (t *banTable) evict() *state.Ban {
 	t.evicted++
 	t.drop(victim)
 	return &victim.Ban
+}
+
+// take takes a ban off the table. It must be there.
+func (t *banTable) take(target netip.Prefix) *state.Ban {
+	h := t.bans[target]
+	t.drop(h)
+	return &h.Ban
 }
 
 // expire lets go of owners whose time is up. It calls changed for each ban

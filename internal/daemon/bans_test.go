@@ -77,7 +77,7 @@ func TestBanTableAgainstModel(t *testing.T) {
 				i := slices.IndexFunc(owners, func(x modelOwner) bool { return x.jail == o.jail })
 				known := i >= 0 && owners[i].offset == o.offset
 
-				ban, full, isNew := table.add(d, "here", now)
+				ban, full, isNew := table.add(d.Target, "here", owner(d, now))
 				if isNew == known {
 					t.Fatalf("new: %v, known to the model: %v", isNew, known)
 				}

@@ -9,15 +9,17 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/resolve"
 	"github.com/tailban/tailban/internal/source"
@@ -29,20 +31,31 @@ const stateFile = "tailban.db"
 
 // Options make a daemon.
 type Options struct {
-	Config *config.Config
-	Log    *slog.Logger
-	Host   string // the name that bans decided here carry as their origin
-	Ready  func() // called once everything runs; may be nil
+	Config  *config.Config
+	Log     *slog.Logger
+	Host    string // the name that bans decided here carry as their origin
+	Version string // of the program
+	Ready   func() // called once everything runs; may be nil
 
 	// Lookup finds the addresses of host names that are allowed; nil: the
 	// system's resolver.
 	Lookup resolve.Lookup
+
+	// Load reads the configuration again, for a reload; nil: it comes from no
+	// file. A configuration with problems is an error of type config.Problems.
+	Load func() (*config.Config, error)
+
+	// Reloads are signals that ask for a reload; nil: there are none.
+	Reloads <-chan os.Signal
+
+	// Source says where Config comes from.
+	Source control.ConfigStatus
 }
 
 // Run runs the daemon until ctx is done. Bans stay in force where they are
 // enforced. An error means that it could not start.
 func Run(ctx context.Context, o Options) error {
-	d := &daemon{Options: o}
+	d := newDaemon(o)
 	defer d.close()
 	if err := d.prepare(ctx); err != nil {
 		return err
@@ -50,79 +63,76 @@ func Run(ctx context.Context, o Options) error {
 	return d.run(ctx)
 }
 
+func newDaemon(o Options) *daemon {
+	return &daemon{
+		Options: o, config: o.Config, started: time.Now(),
+		guard:     guard.New(guard.FromConfig(o.Config.TrustedProxies, o.Config.Allow)),
+		locks:     map[string]*actions.TableLock{},
+		allow:     newAllowList(o.Config.Allow),
+		hub:       newHub(),
+		questions: make(chan question),
+		ended:     make(chan struct{}),
+		batches:   make(chan *source.Batch, 16),
+		logs:      map[string]*reading{},
+	}
+}
+
 // prepare takes hold of all that run needs.
 func (d *daemon) prepare(ctx context.Context) error {
-	if err := d.lockTables(); err != nil {
-		return err
+	for _, a := range enforcing(d.config) {
+		if err := d.lockTable(a); err != nil {
+			return err
+		}
 	}
 	if err := d.openState(); err != nil {
 		return err
 	}
+	d.loadAllowances(d.loaded.Allowances)
 	d.loadHosts()
 	return d.makeActions(ctx)
 }
 
 type daemon struct {
 	Options
-	locks   []*actions.TableLock
-	store   *store
-	loaded  *state.Loaded
-	adopted map[netip.Prefix]struct{} // targets of those, which are not stored yet
-	hosts   *resolve.Hosts
-	allow   *swap[[]netip.Prefix] // who is allowed, when that changes
-	guard   *guard.Set
-	hangs   bool // some part did not end
-	action  []*enforcer
+	started   time.Time
+	store     *store
+	loaded    *state.Loaded
+	adopted   map[netip.Prefix]struct{} // targets of those, which are not stored yet
+	guard     *guard.Set
+	allow     *allowList
+	hub       *hub
+	hangs     bool // some part did not end
+	writer    *state.Writer
+	questions chan question
+	ended     chan struct{} // closed when the engine takes no more questions
+	batches   chan *source.Batch
+
+	reading context.Context // of what reads logs
+	serving context.Context // of what serves the engine, and outlives it
+
+	reloading sync.Mutex // one reload at a time
+
+	mu     sync.Mutex // of what a reload changes
+	config *config.Config
+	logs   map[string]*reading
+	action []*enforcer
+	hosts  *hosts
+
+	locks map[string]*actions.TableLock // by table; for prepare and reload
 }
 
-// enforcer is an action that enforces, and its reconciler.
-type enforcer struct {
-	name       string
-	enforces   bool // it does more than log
-	action     actions.Action
-	reconciler *actions.Reconciler
+// current is the configuration that runs.
+func (d *daemon) current() *config.Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.config
 }
 
-// enforcing lists the configured actions that some jail uses to enforce. No
-// other is touched.
-func (d *daemon) enforcing() []config.Action {
-	used := map[string]bool{}
-	for i := range d.Config.Jails {
-		if j := &d.Config.Jails[i]; !j.Observe {
-			for _, a := range j.Actions {
-				used[a] = true
-			}
-		}
-	}
-	if deny := d.Config.Deny; deny != nil && !deny.Observe {
-		for _, a := range deny.Actions {
-			used[a] = true
-		}
-	}
-	var out []config.Action
-	for _, a := range d.Config.Actions {
-		if used[a.Name] {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-func (d *daemon) lockTables() error {
-	for _, a := range d.enforcing() {
-		if a.Type != config.TypeNftables {
-			continue
-		}
-		l, err := actions.LockTable(a.Table)
-		if err != nil {
-			return fmt.Errorf("action %s: %w", a.Name, err)
-		}
-		if w := l.Warning(); w != "" {
-			d.Log.Warn("going on without the lock of the table", "action", a.Name, "table", a.Table, "reason", w)
-		}
-		d.locks = append(d.locks, l)
-	}
-	return nil
+// enforcers are the actions in use.
+func (d *daemon) enforcers() []*enforcer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.action)
 }
 
 // openState opens the state file. Only another daemon's lock, or a newer
@@ -143,55 +153,9 @@ func (d *daemon) openState() error {
 	return nil
 }
 
-// makeActions makes the actions that enforce, and takes over what they hold.
-func (d *daemon) makeActions(ctx context.Context) error {
-	d.guard = guard.New(guard.FromConfig(d.Config.TrustedProxies, d.Config.Allow))
-	hosts := d.hosts.Known()
-	d.guard.UpdateNames(hostEntries(hosts))
-	if entries, err := guard.Host(); err != nil {
-		d.Log.Warn("cannot read the host's own addresses", "err", err)
-	} else {
-		d.guard.Update(entries)
-	}
-	for _, a := range d.enforcing() {
-		log := d.Log.With("action", a.Name)
-		e := &enforcer{name: a.Name, enforces: a.Type != config.TypeLog}
-		switch a.Type {
-		case config.TypeLog:
-			e.action = actions.NewLog(log)
-		case config.TypeNftables:
-			e.action = actions.NewNftables(actions.NftablesOptions{
-				Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts,
-				Allow: d.allowed(hosts), Protected: d.guard.Protected,
-				Size: setSize(d.Config.MaxBans), Log: log,
-			})
-		default:
-			return fmt.Errorf("action %s: no action is of type %q", a.Name, a.Type)
-		}
-		e.reconciler = actions.NewReconciler(actions.Options{
-			Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile,
-		})
-		d.action = append(d.action, e)
-		if a.Type == config.TypeNftables {
-			d.adoptFrom(ctx, e)
-		}
-	}
-	return nil
-}
-
-// setSize is the size of the kernel's sets: more than there are bans, and in
-// few steps, since another size means another table.
-func setSize(maxBans int) int {
-	size := actions.DefaultSize
-	for size < maxBans+maxBans/8 {
-		size *= 2
-	}
-	return size
-}
-
 func (d *daemon) run(ctx context.Context) error {
-	writer := state.NewWriter(d.store, d.Log, state.Clock(time.Now))
-	engine, err := newEngine(d, writer.Put)
+	d.writer = state.NewWriter(d.store, d.Log, state.Clock(time.Now))
+	engine, err := newEngine(d, d.writer.Put)
 	if err != nil {
 		return err
 	}
@@ -199,57 +163,60 @@ func (d *daemon) run(ctx context.Context) error {
 
 	// What serves the engine outlives it, so that nothing it hands over last
 	// is lost.
-	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	var stopServing context.CancelFunc
+	d.serving, stopServing = context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
-	var servers, sources sync.WaitGroup
-	servers.Go(func() {
-		if err := writer.Run(serving); err != nil {
-			d.Log.Error("the last changes could not be stored", "err", err)
-			d.store.abandon = errors.Is(err, state.ErrHung)
-		}
-	})
+	d.reading = ctx
+	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances()}
+	d.hosts.start(d)
 	for _, e := range d.action {
-		servers.Go(func() {
-			if err := e.reconciler.Run(serving); err != nil {
-				d.Log.Error("an action has stopped", "action", e.name, "err", err)
-			}
-		})
+		e.start(d)
 	}
-	servers.Go(func() {
-		if err := d.guard.Run(serving, d.Log); err != nil {
-			d.Log.Error("the never-ban set is no longer kept current", "err", err)
-		}
-	})
-	servers.Go(func() {
-		if err := d.hosts.Run(serving); err != nil {
-			d.Log.Error("host names are no longer looked up", "err", err)
-		}
-	})
-
-	batches := make(chan *source.Batch, 16)
-	for i := range d.Config.Logs {
-		l := &d.Config.Logs[i]
-		files := source.NewFiles(source.FilesOptions{
-			Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine,
-			Resume: resume(d.loaded.Positions, l.Name), Logger: d.Log,
-		})
-		sources.Go(func() {
-			if err := files.Run(ctx, batches); err != nil {
-				d.Log.Error("a log is no longer read", "log", l.Name, "err", err)
-			}
-		})
+	if p := d.startControl(); p != nil {
+		servers = append(servers, p)
+	}
+	for i := range d.config.Logs {
+		d.follow(&d.config.Logs[i], d.loaded.Positions)
 	}
 	d.loaded, d.adopted = nil, nil // the engine has them now
 	if d.Ready != nil {
 		d.Ready()
 	}
-	d.Log.Info("running", "logs", len(d.Config.Logs), "jails", len(d.Config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans))
-	engine.loop(ctx, batches)
-	d.await(&sources, sourcePatience, "the reading of logs")
+	d.keepConfig(d.config)
+	d.Log.Info("running", "logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans))
+	reloads := startPart(ctx, d.reloadWhenAsked)
+	engine.loop(ctx, d.batches, d.questions)
+	close(d.ended)
+
+	<-reloads.done
+	d.reloading.Lock() // no part is begun behind this
+	defer d.reloading.Unlock()
+	d.await(d.sources(), sourcePatience, "the reading of logs")
 	stopServing()
-	d.await(&servers, serverPatience, "an action or the state file")
+	servers = append(servers, d.hosts.part)
+	for _, e := range d.action {
+		servers = append(servers, e.part)
+	}
+	d.await(servers, serverPatience, "an action or the state file")
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil
+}
+
+func (d *daemon) startWriter() *part {
+	return startPart(d.serving, func(ctx context.Context) {
+		if err := d.writer.Run(ctx); err != nil {
+			d.Log.Error("the last changes could not be stored", "err", err)
+			d.store.abandon = errors.Is(err, state.ErrHung)
+		}
+	})
+}
+
+func (d *daemon) startGuard() *part {
+	return startPart(d.serving, func(ctx context.Context) {
+		if err := d.guard.Run(ctx, d.Log); err != nil {
+			d.Log.Error("the never-ban set is no longer kept current", "err", err)
+		}
+	})
 }
 
 // How long parts may take to end; what serves has to store and enforce the last
@@ -259,17 +226,10 @@ const (
 	serverPatience = state.DefaultShutdownTimeout + 5*time.Second
 )
 
-// await waits for a part to end, and goes on without it if it hangs: the
+// await waits for parts to end, and goes on without one that hangs: the
 // process ends then, and it with it.
-func (d *daemon) await(part *sync.WaitGroup, patience time.Duration, what string) {
-	done := make(chan struct{})
-	go func() {
-		part.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
+func (d *daemon) await(parts []*part, patience time.Duration, what string) {
+	if !waitFor(allOf(parts), patience) {
 		d.hangs = true
 		d.Log.Error("going on without what hangs", "what", what, "after", patience.String())
 	}
@@ -295,15 +255,4 @@ func (d *daemon) close() {
 			d.Log.Warn("cannot unlock a table", "err", err)
 		}
 	}
-}
-
-// resume picks a log's positions.
-func resume(all []state.Position, log string) []source.Position {
-	var out []source.Position
-	for _, p := range all {
-		if p.Log == log {
-			out = append(out, source.Position(p))
-		}
-	}
-	return out
 }

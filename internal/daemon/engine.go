@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/parser"
 	"github.com/tailban/tailban/state"
 )
 
@@ -28,19 +31,29 @@ const (
 type engine struct {
 	log        *slog.Logger
 	detect     *detector.Engine
+	config     *config.Config
 	logs       map[string]*logState
+	jails      map[string]*jailState // deny included
 	bans       *banTable
 	offences   *history
+	pardons    *pardons
+	held       map[string]state.Hold // jails that only observe for now
 	guard      *guard.Set
 	allow      <-chan []netip.Prefix // who is allowed, when that changes
 	origin     string
 	put        func(state.Update)
+	allowLate  func([]state.Allowance)
 	reconciler map[string]reconciler
 	enforcing  map[string]bool // actions that keep clients away
 	said       *sayer
+	hub        *hub
 	counted    counted
 	late       <-chan *state.Loaded // of a state file that came later than the start
 	guarded    uint64               // version of the guard that all bans were checked against
+
+	// positions are how far files have been counted, for a log whose reading
+	// is begun anew.
+	positions map[state.PositionKey]state.Position
 
 	update  state.Update              // of the batch at hand, but for bans
 	changed map[netip.Prefix]struct{} // targets whose bans it changes
@@ -56,47 +69,112 @@ type reconciler interface {
 // logState is a log, and what was last said about its health.
 type logState struct {
 	*detector.Log
-	format   string
-	health   health
-	suspects suspects
+	format    string
+	health    health
+	suspects  suspects
+	lines     uint64
+	lastLine  time.Time // when one was read
+	lastEvent int64     // the latest time in one
+}
+
+// jailState is what has come of a jail since the start.
+type jailState struct {
+	decisions uint64
+	refused   uint64
+	last      time.Time // when it last banned
 }
 
 // newEngine makes an engine that has taken up nothing yet. put is handed every
 // change that is to be stored.
 func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
-	c := d.Config
+	c := d.config
 	e := &engine{
-		late: d.store.late, guard: d.guard, guarded: d.guard.Version(), allow: d.allow.latest,
-		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put,
-		logs: map[string]*logState{}, reconciler: map[string]reconciler{}, enforcing: map[string]bool{}, said: newSayer(),
-		changed: map[netip.Prefix]struct{}{},
-		detect: detector.NewEngine(detector.Options{
-			Jails: c.Jails, Wanted: c.Wanted, Deny: c.Deny,
-			Trusted: c.TrustedProxies, Allow: d.allowed(d.hosts.Known()), Guard: d.guard,
-			MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
-			Remember: c.Remember, SharedHistory: c.SharedHistory,
-		}),
+		late: d.store.late, guard: d.guard, guarded: d.guard.Version(), allow: d.allow.changed.latest, hub: d.hub,
+		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put, allowLate: d.allowLate,
+		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
+		pardons: newPardons(), held: map[string]state.Hold{},
+		positions: map[state.PositionKey]state.Position{}, changed: map[netip.Prefix]struct{}{},
 	}
+	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), d.guard))
 	e.offences = newHistory(maxOffences, e.detect.Remember)
+	formats, err := formatsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	e.setLogs(c, formats)
+	e.setActions(d.action)
+	e.config = c
+	return e, nil
+}
+
+// rulesOf are a configuration's rules as the detector takes them.
+func rulesOf(c *config.Config, allow []netip.Prefix, g detector.Guard) detector.Options {
+	return detector.Options{
+		Jails: c.Jails, Wanted: c.Wanted, Deny: c.Deny,
+		Trusted: c.TrustedProxies, Allow: allow, Guard: g,
+		MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
+		Remember: c.Remember, SharedHistory: c.SharedHistory,
+	}
+}
+
+// formatsOf makes the parsers of all logs.
+func formatsOf(c *config.Config) (map[string]parser.Format, error) {
+	out := map[string]parser.Format{}
 	for i := range c.Logs {
 		f, err := c.Logs[i].Parser()
 		if err != nil {
 			return nil, err
 		}
-		name := c.Logs[i].Name
-		l := &logState{Log: e.detect.Log(name, f), format: c.Logs[i].FormatName()}
-		l.Rewritten = c.Logs[i].Rewritten
-		e.logs[name] = l
+		out[c.Logs[i].Name] = f
 	}
-	for _, a := range d.action {
+	return out, nil
+}
+
+// setLogs makes the engine know the logs of a configuration, and no others. A
+// log that it knows already keeps its counters.
+func (e *engine) setLogs(c *config.Config, formats map[string]parser.Format) {
+	logs := map[string]*logState{}
+	for i := range c.Logs {
+		l := &c.Logs[i]
+		s := e.logs[l.Name]
+		if s == nil {
+			s = &logState{Log: e.detect.Log(l.Name, formats[l.Name])}
+		} else {
+			e.detect.Rebind(s.Log, formats[l.Name])
+		}
+		s.format, s.Rewritten = l.FormatName(), l.Rewritten
+		logs[l.Name] = s
+	}
+	e.logs = logs
+	for key := range e.positions {
+		if logs[key.Log] == nil {
+			delete(e.positions, key)
+			e.update.ForgetPositions = append(e.update.ForgetPositions, key)
+		}
+	}
+}
+
+// setActions makes the engine know the actions in use.
+func (e *engine) setActions(list []*enforcer) {
+	e.reconciler, e.enforcing = map[string]reconciler{}, map[string]bool{}
+	for _, a := range list {
 		e.reconciler[a.name] = a.reconciler
 		e.enforcing[a.name] = a.enforces
 	}
-	return e, nil
 }
 
-// loop takes batches until ctx is done.
-func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch) {
+// jail returns the counters of a jail.
+func (e *engine) jail(name string) *jailState {
+	j := e.jails[name]
+	if j == nil {
+		j = &jailState{}
+		e.jails[name] = j
+	}
+	return j
+}
+
+// loop takes batches, and questions between them, until ctx is done.
+func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questions <-chan question) {
 	ends := time.NewTimer(time.Hour)
 	defer ends.Stop()
 	tick := time.NewTicker(upkeep)
@@ -110,6 +188,9 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch) {
 		case b := <-batches:
 			e.batch(b, time.Now())
 			b.Done()
+		case q := <-questions:
+			q.do(e, time.Now())
+			close(q.done)
 		case l := <-e.late:
 			e.restoreLate(l, time.Now())
 		case allow := <-e.allow:
@@ -134,6 +215,9 @@ func (e *engine) setTimer(t *time.Timer) {
 // bans that come out together with how far the file has been counted.
 func (e *engine) batch(b *source.Batch, now time.Time) {
 	l := e.logs[b.File.Log]
+	if l == nil {
+		return // the configuration has let go of this log
+	}
 	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
 	for data := b.Data; len(data) > 0; {
 		line, rest := data, []byte(nil)
@@ -145,10 +229,15 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		if v.Time != 0 && (e.oldest == 0 || v.Time < e.oldest) {
 			e.oldest = v.Time
 		}
+		l.lines++
+		l.lastEvent = max(l.lastEvent, v.Time)
 		if v.Err == nil {
 			l.suspects.good(v.Peer)
 		} else if v.Peer.IsValid() {
 			l.suspects.bad(v.Peer)
+		}
+		if v.Step == detector.StepBanned {
+			e.bans.seen(v)
 		}
 		for i := range v.Decisions {
 			e.decided(&v.Decisions[i], now)
@@ -156,11 +245,16 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		at.Offset += int64(size)
 		data = rest
 	}
+	if len(b.Data) > 0 {
+		l.lastLine = now
+	}
 	p := state.Position(b.Position)
 	if b.Final {
 		e.update.ForgetPositions = append(e.update.ForgetPositions, p.Key())
+		delete(e.positions, p.Key())
 	} else {
 		e.update.Positions = append(e.update.Positions, p)
+		e.positions[p.Key()] = p
 	}
 	e.handOver()
 }
@@ -169,7 +263,11 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 func (e *engine) decided(d *detector.Decision, now time.Time) {
 	attrs := []any{"jail", d.Jail, "target", d.Target.String(), "client", d.Client.String(), "count", d.Count,
 		"window", d.Window.String(), "plane", d.Plane.String(), "file", d.Line.Path, "offset", d.Line.Offset}
+	jail := e.jail(d.Jail)
+	jail.decisions++
 	if d.Refused != "" {
+		jail.refused++
+		e.publishDecision("refuse", d, time.Time{}, now)
 		if e.said.once("refused "+d.Jail+" "+d.Target.String(), now) {
 			e.say(now, slog.LevelWarn, "not banned: protected", append(attrs, "reason", d.Refused)...)
 		}
@@ -181,10 +279,13 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		if !d.Observe {
 			e.offended(offence)
 		}
+		e.publishDecision("past", d, time.Time{}, now)
 		e.say(now, slog.LevelInfo, "offence found while catching up; its ban would be over", attrs...)
 		return
 	}
-	ban, full, isNew := e.bans.add(d, e.origin, now)
+	o := owner(d, now)
+	o.Sample = sampleOf(e.detect.Event())
+	ban, full, isNew := e.bans.add(d.Target, e.origin, o)
 	if full != nil {
 		e.lift(full)
 		e.sayFull(now)
@@ -192,16 +293,19 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 	if !isNew {
 		return
 	}
+	jail.last = now
 	e.touch(ban)
 	if !d.Observe { // or else the first ban that is enforced would be a second offence
 		e.offended(offence)
 	}
 	e.enforce(ban)
-	attrs = append(attrs, "until", now.Add(d.Ban).UTC().Format(time.RFC3339))
+	attrs = append(attrs, "until", o.Until.UTC().Format(time.RFC3339))
 	if d.Observe {
+		e.publishDecision("observe", d, o.Until, now)
 		e.say(now, slog.LevelInfo, "would be banned (observe)", attrs...)
 		return
 	}
+	e.publishDecision("ban", d, o.Until, now)
 	e.say(now, slog.LevelInfo, "banned", attrs...)
 }
 
@@ -262,18 +366,21 @@ func (e *engine) lift(b *state.Ban) {
 
 // liftProtected ends bans of targets that have become protected since they
 // were banned: an address that is our own now, a new gateway.
-func (e *engine) liftProtected(now time.Time) {
+// It returns how many it has lifted.
+func (e *engine) liftProtected(now time.Time) (lifted int) {
 	v := e.guard.Version()
 	if v == e.guarded {
-		return
+		return 0
 	}
 	e.guarded = v
 	for target, h := range e.bans.bans {
 		if _, yes := e.guard.Protected(target); yes {
 			e.spare(&h.Ban, now)
+			lifted++
 		}
 	}
 	e.handOver()
+	return lifted
 }
 
 // expire lets go of bans whose time is up. The actions end them by
@@ -281,6 +388,7 @@ func (e *engine) liftProtected(now time.Time) {
 func (e *engine) expire(now time.Time) {
 	e.bans.expire(now, e.touch, func(b *state.Ban) {
 		e.touch(b)
+		e.hub.publish(control.Event{Time: now, Kind: "end", Target: b.Target})
 		e.say(now, slog.LevelInfo, "ban over", "target", b.Target.String())
 	})
 	e.handOver()
@@ -313,6 +421,8 @@ func (e *engine) upkeep(now time.Time) {
 	e.oldest = 0
 	e.detect.Forget(horizon - int64(lateness))
 	e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.forget(now)...)
+	e.forgetPardons(now)
+	e.endHolds(now)
 	e.sayRest(now)
 	e.lookAtCounters(now)
 	e.liftProtected(now)

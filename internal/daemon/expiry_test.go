@@ -41,7 +41,7 @@ func TestLoopEndsBansInTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		batches := make(chan *source.Batch)
 		done := make(chan struct{})
-		go func() { r.loop(ctx, batches); close(done) }()
+		go func() { r.loop(ctx, batches, nil); close(done) }()
 
 		time.Sleep(3 * time.Second) // so that the end meets no upkeep
 		batches <- r.lines(line("192.0.2.1", r.now), line("192.0.2.1", r.now))

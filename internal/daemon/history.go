@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/tailban/tailban/state"
@@ -56,6 +57,20 @@ func (h *history) forget(now time.Time) (gone []state.OffenceKey) {
 		h.ends.remove(p)
 		delete(h.keys, p.key)
 		gone = append(gone, p.key)
+	}
+	return gone
+}
+
+// drop forgets the offences of targets inside a network, of one history or, if
+// that is "", of all, and returns their keys.
+func (h *history) drop(network netip.Prefix, history string) (gone []state.OffenceKey) {
+	for key, p := range h.keys {
+		if history != "" && key.Jail != history || key.Target.Bits() < network.Bits() || !network.Overlaps(key.Target) {
+			continue
+		}
+		h.ends.remove(p)
+		delete(h.keys, key)
+		gone = append(gone, key)
 	}
 	return gone
 }

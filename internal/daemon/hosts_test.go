@@ -69,11 +69,8 @@ func (f *fakeAllower) SetAllow(_ context.Context, allow []netip.Prefix) error {
 func TestNewAddressesReachAll(t *testing.T) {
 	j := &journal{}
 	good, bad := &fakeAllower{}, &fakeAllower{err: errors.New("no table")}
-	d := &daemon{
-		Options: Options{Config: parse(t, `allow = ["198.51.100.0/24", "a.example"]`+"\n"+web), Log: j.logger()},
-		guard:   guard.New(nil),
-		action:  []*enforcer{{name: "good", action: good}, {name: "bad", action: bad}, {name: "log", action: actions.NewLog(j.logger())}},
-	}
+	d := newDaemon(Options{Config: parse(t, `allow = ["198.51.100.0/24", "a.example"]`+"\n"+web), Log: j.logger()})
+	d.action = []*enforcer{{name: "good", action: good}, {name: "bad", action: bad}, {name: "log", action: actions.NewLog(j.logger())}}
 	d.Config.StateDir = t.TempDir()
 	d.loadHosts()
 	first := []resolve.Host{{Name: "a.example", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}}
@@ -81,7 +78,7 @@ func TestNewAddressesReachAll(t *testing.T) {
 	d.hostsChanged(first)
 	d.hostsChanged(second) // before the engine has asked
 	want := []netip.Prefix{pfx("198.51.100.0/24"), pfx("192.0.2.2/32"), pfx("2001:db8::1/128")}
-	if got := <-d.allow.latest; !slices.Equal(got, want) {
+	if got := <-d.allow.changed.latest; !slices.Equal(got, want) {
 		t.Errorf("the engine hears of %v, want %v", got, want)
 	}
 	for _, a := range []*fakeAllower{good, bad} {
@@ -89,7 +86,7 @@ func TestNewAddressesReachAll(t *testing.T) {
 			t.Errorf("an action hears of %v, want %v", a.allow, want)
 		}
 	}
-	j.want(t, 2, "new addresses of allowed host names reach this action with its next reconciliation", "action", "bad", "err", "no table")
+	j.want(t, 2, "who is allowed reaches this action with its next reconciliation", "action", "bad", "err", "no table")
 	if reason, _ := d.guard.Protected(pfx("192.0.2.2/32")); reason != "allowed: a.example" {
 		t.Errorf("the guard says %q", reason)
 	}
@@ -144,7 +141,7 @@ func TestAllowedNameSurvivesRestartWithoutDNS(t *testing.T) {
 // run.
 func TestStoredAddressesAreGuardedFromTheStart(t *testing.T) {
 	j := &journal{}
-	d := &daemon{Options: Options{Config: parse(t, `allow = ["a.example"]`+"\n"+web), Log: j.logger()}}
+	d := newDaemon(Options{Config: parse(t, `allow = ["a.example"]`+"\n"+web), Log: j.logger()})
 	d.Config.StateDir = t.TempDir()
 	stored := `[{"name": "a.example", "addresses": ["198.51.100.1"]}]`
 	check(t, os.WriteFile(filepath.Join(d.Config.StateDir, hostsFile), []byte(stored), 0o600))
@@ -154,7 +151,7 @@ func TestStoredAddressesAreGuardedFromTheStart(t *testing.T) {
 	if reason, _ := d.guard.Protected(pfx("198.51.100.1/32")); reason != "allowed: a.example" {
 		t.Errorf("the guard says %q", reason)
 	}
-	if got := d.allowed(d.hosts.Known()); !slices.Contains(got, pfx("198.51.100.1/32")) {
+	if got := d.allow.all(); !slices.Contains(got, pfx("198.51.100.1/32")) {
 		t.Errorf("allowed: %v", got)
 	}
 }
@@ -162,7 +159,7 @@ func TestStoredAddressesAreGuardedFromTheStart(t *testing.T) {
 // A file that can't be read is said, and no reason not to start.
 func TestDamagedHostsFile(t *testing.T) {
 	j := &journal{}
-	d := &daemon{Options: Options{Config: parse(t, `allow = ["a.example"]`+"\n"+web), Log: j.logger()}}
+	d := newDaemon(Options{Config: parse(t, `allow = ["a.example"]`+"\n"+web), Log: j.logger()})
 	d.Config.StateDir = t.TempDir()
 	check(t, os.WriteFile(filepath.Join(d.Config.StateDir, hostsFile), []byte("{"), 0o600))
 	d.loadHosts()

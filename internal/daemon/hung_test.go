@@ -15,7 +15,7 @@ func TestHungDiskStopsNothing(t *testing.T) {
 	s := newSite(t, t.TempDir())
 	hung := newHungStore()
 	r := s.start(s.config(logOnly), func(ctx context.Context, o Options) error {
-		d := &daemon{Options: o}
+		d := newDaemon(o)
 		defer d.close()
 		if err := d.prepare(ctx); err != nil {
 			return err

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
-	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/state"
 )
@@ -128,6 +127,7 @@ func (f *fakeAction) Delete(target netip.Prefix) {
 type rig struct {
 	*testing.T
 	*engine
+	daemon  *daemon
 	journal *journal
 	action  map[string]*fakeAction
 	puts    []state.Update
@@ -154,14 +154,10 @@ func newRig(t *testing.T, s start) *rig {
 		file: &source.File{Log: "site", Path: "/var/log/site.log", Dev: 1, Ino: 2},
 	}
 	c := parse(t, s.config)
-	d := &daemon{
-		Options: Options{Config: c, Log: r.journal.logger(), Host: "here"},
-		guard:   guard.New(guard.FromConfig(c.TrustedProxies, c.Allow)),
-		loaded:  &s.loaded,
-		store:   newStore("/nonexistent", r.journal.logger()),
-		adopted: map[netip.Prefix]struct{}{},
-	}
+	d := newDaemon(Options{Config: c, Log: r.journal.logger(), Host: "here"})
+	d.loaded, d.store, d.adopted = &s.loaded, newStore("/nonexistent", r.journal.logger()), map[netip.Prefix]struct{}{}
 	c.StateDir = t.TempDir()
+	d.loadAllowances(s.loaded.Allowances)
 	d.loadHosts()
 	for _, target := range s.adopted {
 		d.adopted[target] = struct{}{}
@@ -173,7 +169,7 @@ func newRig(t *testing.T, s start) *rig {
 		e.reconciler[name] = r.action[name]
 		e.enforcing[name] = true
 	}
-	r.engine = e
+	r.engine, r.daemon = e, d
 	e.restore(d)
 	return r
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -14,37 +15,7 @@ import (
 // configuration and the host are now.
 func (e *engine) restore(d *daemon) {
 	now := time.Now()
-	for i := range d.loaded.Offences {
-		o := &d.loaded.Offences[i]
-		e.offences.add(o)
-		e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
-	}
-	e.update.ForgetOffences = e.offences.forget(now)
-
-	rules := rulesOf(d.Config)
-	for i := range d.loaded.Bans {
-		b := &d.loaded.Bans[i]
-		if reason, yes := d.guard.Protected(b.Target); yes {
-			e.touch(b)
-			e.sayLifted(b, reason, now)
-			continue
-		}
-		_, unstored := d.adopted[b.Target]
-		if rules.renew(b) || unstored {
-			e.touch(b)
-		}
-		e.bans.restore(*b, now)
-	}
-	for e.bans.overfull() {
-		e.lift(e.bans.evict())
-	}
-	if e.bans.evicted > 0 {
-		e.sayFull(now)
-	}
-	for _, h := range e.bans.bans {
-		e.tellDetector(&h.Ban)
-		e.enforce(&h.Ban)
-	}
+	e.takeUp(d.loaded, d.adopted, now)
 	e.handOver()
 }
 
@@ -52,7 +23,25 @@ func (e *engine) restore(d *daemon) {
 // start: its bans, unless the target has been banned anew, and offences that
 // have not been counted on since.
 func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
-	n := 0
+	n := e.takeUp(l, nil, now)
+	e.allowLate(l.Allowances)
+	e.log.Info("took up what the state file holds", "bans", n)
+	e.handOver()
+}
+
+// takeUp adds what is stored to what there is, which goes before it. unstored
+// are targets of bans that the state file lacks. It returns how many bans it
+// has added.
+func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now time.Time) (n int) {
+	e.restorePardons(l.Pardons)
+	e.restoreHolds(l.Holds)
+	for i := range l.Positions {
+		if p := &l.Positions[i]; e.logs[p.Log] != nil {
+			if _, newer := e.positions[p.Key()]; !newer {
+				e.positions[p.Key()] = *p
+			}
+		}
+	}
 	for i := range l.Offences {
 		o := &l.Offences[i]
 		if e.offences.keys[o.Key()] == nil {
@@ -60,21 +49,41 @@ func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
 			e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
 		}
 	}
+	e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.forget(now)...)
+
+	rules := actionsOf(e.config)
+	var added []*state.Ban
 	for _, b := range l.Bans {
-		if _, yes := e.guard.Protected(b.Target); yes || e.bans.bans[b.Target] != nil {
+		if reason, yes := e.guard.Protected(b.Target); yes {
+			e.touch(&b)
+			e.sayLifted(&b, reason, now)
+			continue
+		}
+		if e.bans.bans[b.Target] != nil {
 			e.touch(&b)
 			continue
 		}
-		ban := e.bans.restore(b, now)
-		e.tellDetector(ban)
-		e.enforce(ban)
-		n++
+		_, isNew := unstored[b.Target]
+		if rules.renew(&b) || isNew {
+			e.touch(&b)
+		}
+		added = append(added, e.bans.restore(b, now))
 	}
+	before := e.bans.evicted
 	for e.bans.overfull() {
 		e.lift(e.bans.evict())
 	}
-	e.log.Info("took up what the state file holds", "bans", n)
-	e.handOver()
+	if e.bans.evicted > before {
+		e.sayFull(now)
+	}
+	for _, b := range added {
+		if h := e.bans.bans[b.Target]; h != nil && &h.Ban == b {
+			e.tellDetector(b)
+			e.enforce(b)
+			n++
+		}
+	}
+	return n
 }
 
 // spare ends a ban whose target is protected by now.
@@ -105,7 +114,7 @@ func (e *engine) keepsAway(action string) bool { return e.enforcing[action] }
 // none if it only observes.
 type rules map[string][]string
 
-func rulesOf(c *config.Config) rules {
+func actionsOf(c *config.Config) rules {
 	r := rules{}
 	for i := range c.Jails {
 		j := &c.Jails[i]

@@ -27,8 +27,11 @@ func newSite(t testing.TB, dir string) *siteFiles {
 
 // config is a configuration for this site; more is what follows.
 func (s *siteFiles) config(more string) string {
-	return fmt.Sprintf("state_dir = %q\n[logs.site]\nfiles = %q\n", s.state, s.log) + more
+	return fmt.Sprintf("state_dir = %q\nruntime_dir = %q\n[logs.site]\nfiles = %q\n", s.state, s.runtime(), s.log) + more
 }
+
+// runtime is where the control sockets are.
+func (s *siteFiles) runtime() string { return filepath.Join(s.dir, "run") }
 
 // logOnly has the third request banned, and nothing enforced.
 const logOnly = `

@@ -49,6 +49,6 @@ func TestStopSaysWhatWasNotLogged(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r.loop(ctx, nil)
+	r.loop(ctx, nil, nil)
 	r.journal.want(t, 1, "more bans and offences than are logged one by one", "not_logged", 7)
 }

@@ -121,7 +121,7 @@ func (s *stage) serve(ctx context.Context) error {
 // startDaemon starts tailban and waits until its table is in the kernel.
 func (s *stage) startDaemon(ctx context.Context, binary, config string) (stop func(), err error) {
 	cmd := exec.CommandContext(ctx, binary, "run", "-c", config)
-	cmd.Env = append(os.Environ(), "TAILBAN_BAN_WEB="+banFor.String())
+	cmd.Env = append(os.Environ(), "TAILBAN_BAN_WEB="+banFor.String(), "RUNTIME_DIRECTORY=/var/lib/tailban-run")
 	cmd.Stderr = &s.daemonLog
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

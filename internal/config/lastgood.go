@@ -1,0 +1,77 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/BurntSushi/toml"
+)
+
+// lastGoodFile is the name, in the state folder, of a copy of the configuration
+// that ran last.
+const lastGoodFile = "last-good.toml"
+
+// SaveLastGood keeps a copy of the configuration's text in its state folder,
+// for a start at which the file has problems. It does nothing if the same text
+// is kept already.
+func (c *Config) SaveLastGood() error {
+	path := filepath.Join(c.StateDir, lastGoodFile)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, c.text) {
+		return nil
+	}
+	f, err := os.CreateTemp(c.StateDir, lastGoodFile+".*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("keep a copy of the configuration: %w", err)
+	}
+	_, err = f.Write(c.text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("keep a copy of the configuration in %s: %w", path, err)
+	}
+	return nil
+}
+
+// LoadLastGood reads the copy of the configuration that ran before the one at
+// path, which has problems. Where its state folder is, it takes from the
+// environment or from that file as far as it can be read. It returns the path
+// of the copy.
+func LoadLastGood(path string, env []string) (*Config, string, error) {
+	dir := looseStateDir(path)
+	if first := firstDir(env, "STATE_DIRECTORY"); first != "" {
+		dir = first
+	}
+	copied := filepath.Join(dir, lastGoodFile)
+	c, err := Load(copied, env)
+	if err != nil {
+		return nil, copied, err
+	}
+	if c.StateDir != dir {
+		return nil, copied, fmt.Errorf("%s is of another state_dir, %s", copied, c.StateDir)
+	}
+	return c, copied, nil
+}
+
+// looseStateDir finds state_dir in a file that is wrong elsewhere.
+func looseStateDir(path string) string {
+	var loose struct {
+		StateDir any `toml:"state_dir"`
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) > maxFile {
+		return DefaultStateDir
+	}
+	if _, err := toml.Decode(string(data), &loose); err != nil {
+		return DefaultStateDir
+	}
+	if s, ok := loose.StateDir.(string); ok && filepath.IsAbs(s) {
+		return filepath.Clean(s)
+	}
+	return DefaultStateDir
+}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// write makes a configuration file with a state folder beside it.
+func writeConfig(t *testing.T, dir, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, "jails.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Whatever is wrong with the file, the copy of the one that ran before is
+// found and is what ran.
+func TestLastGood(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	top := "state_dir = \"" + state + "\"\n"
+	path := writeConfig(t, dir, top+base)
+	c, err := Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second has nothing to do
+		if err := c.SaveLastGood(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, _ := os.ReadDir(state); len(files) != 1 {
+		t.Errorf("the state folder holds %v", files)
+	}
+	for _, tt := range []struct {
+		name, text string
+		env        []string
+	}{
+		{"an unknown key", top + "limits = 3\n" + base, nil},
+		{"no TOML at all", "[[[", []string{"STATE_DIRECTORY=" + state}},
+		{"another type", top + "[logs]\nx = 1\n", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := writeConfig(t, dir, tt.text)
+			if _, err := Load(path, tt.env); err == nil {
+				t.Fatal("the file is good")
+			}
+			last, at, err := LoadLastGood(path, tt.env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at != filepath.Join(state, lastGoodFile) || len(last.Jails) != len(c.Jails) || last.StateDir != state {
+				t.Errorf("got %+v from %s", last, at)
+			}
+		})
+	}
+	// A copy that is damaged itself, or of another folder, is none.
+	path = writeConfig(t, dir, top+"x = 1\n")
+	if err := os.WriteFile(filepath.Join(state, lastGoodFile), []byte(strings.Replace(top, "state\"", "elsewhere\"", 1)+base), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := LoadLastGood(path, nil); err == nil || !strings.Contains(err.Error(), "is of another state_dir") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/guard"
+)
+
+// enforcer is an action that is in use, and its reconciler.
+type enforcer struct {
+	name       string
+	enforces   bool // it does more than log
+	config     config.Action
+	options    actions.NftablesOptions // of that type
+	action     actions.Action
+	reconciler *actions.Reconciler
+	*part      // nil: not started
+}
+
+// enforcing lists the configured actions that some jail uses to enforce. No
+// other is touched.
+func enforcing(c *config.Config) []config.Action {
+	used := map[string]bool{}
+	for i := range c.Jails {
+		if j := &c.Jails[i]; !j.Observe {
+			for _, a := range j.Actions {
+				used[a] = true
+			}
+		}
+	}
+	if deny := c.Deny; deny != nil && !deny.Observe {
+		for _, a := range deny.Actions {
+			used[a] = true
+		}
+	}
+	var out []config.Action
+	for _, a := range c.Actions {
+		if used[a.Name] {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// lockTable locks the table of an action, if it has one and it isn't locked
+// yet.
+func (d *daemon) lockTable(a config.Action) error {
+	if a.Type != config.TypeNftables || d.locks[a.Table] != nil {
+		return nil
+	}
+	l, err := actions.LockTable(a.Table)
+	if err != nil {
+		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	if w := l.Warning(); w != "" {
+		d.Log.Warn("going on without the lock of the table", "action", a.Name, "table", a.Table, "reason", w)
+	}
+	d.locks[a.Table] = l
+	return nil
+}
+
+// makeActions makes the actions that enforce, and takes over what they hold.
+func (d *daemon) makeActions(ctx context.Context) error {
+	if entries, err := guard.Host(); err != nil {
+		d.Log.Warn("cannot read the host's own addresses", "err", err)
+	} else {
+		d.guard.Update(entries)
+	}
+	for _, a := range enforcing(d.config) {
+		e, err := d.makeEnforcer(a, d.config)
+		if err != nil {
+			return err
+		}
+		d.action = append(d.action, e)
+		if a.Type == config.TypeNftables {
+			d.adoptFrom(ctx, e)
+		}
+	}
+	return nil
+}
+
+// makeEnforcer makes an action, which does nothing until it is started.
+func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, error) {
+	log := d.Log.With("action", a.Name)
+	e := &enforcer{name: a.Name, enforces: a.Type != config.TypeLog, config: a}
+	switch a.Type {
+	case config.TypeLog:
+		e.action = actions.NewLog(log)
+	case config.TypeNftables:
+		e.options = actions.NftablesOptions{
+			Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts,
+			Allow: d.allow.all(), Protected: d.guard.Protected,
+			Size: setSize(c.MaxBans), Log: log,
+		}
+		e.action = actions.NewNftables(e.options)
+	default:
+		return nil, fmt.Errorf("action %s: no action is of type %q", a.Name, a.Type)
+	}
+	e.reconciler = actions.NewReconciler(actions.Options{
+		Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name),
+	})
+	return e, nil
+}
+
+// start has the action enforce.
+func (e *enforcer) start(d *daemon) {
+	e.part = startPart(d.serving, func(ctx context.Context) {
+		if err := e.reconciler.Run(ctx); err != nil {
+			d.Log.Error("an action has stopped", "action", e.name, "err", err)
+		}
+	})
+}
+
+// list lists what the action holds, beside its reconciler's work.
+func (e *enforcer) list(ctx context.Context) (entries []actions.Entry, err error) {
+	if e.config.Type != config.TypeNftables {
+		return nil, nil
+	}
+	n := actions.NewNftables(e.options)
+	defer func() { err = errors.Join(err, n.Close()) }()
+	return n.List(ctx)
+}
+
+// stateChanged tells those who follow events when an action fails, and when
+// that is over.
+func (d *daemon) stateChanged(name string) func(actions.State) {
+	return func(s actions.State) {
+		text := "bans are enforced again"
+		if s.Failing {
+			text = "bans are not enforced: " + s.Err.Error()
+		}
+		d.hub.publish(alarm(s.Since, "action "+name+": "+text))
+	}
+}
+
+// setSize is the size of the kernel's sets: more than there are bans, and in
+// few steps, since another size means another table.
+func setSize(maxBans int) int {
+	size := actions.DefaultSize
+	for size < maxBans+maxBans/8 {
+		size *= 2
+	}
+	return size
+}

@@ -1,0 +1,334 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/state"
+)
+
+// explaining is an explanation in the making.
+type explaining struct {
+	*control.Explanation
+	config *config.Config
+	owners []state.Owner // of bans that cover the address
+	kept   []keptLine    // of the address, from the ends of the logs
+	led    []keptLine    // lines that led to a ban
+}
+
+type keptLine struct {
+	log string
+	found
+}
+
+// Explain implements control.Viewer.
+func (d *daemon) Explain(ctx context.Context, a netip.Addr) (*control.Explanation, error) {
+	x := &explaining{Explanation: &control.Explanation{
+		Address: a, Fill: []control.Fill{}, Offences: []control.Offence{}, Forgiven: []control.Pardon{},
+		Bans: []control.Ban{}, Seen: []control.Seen{}, Evidence: []control.Line{},
+	}, config: d.current()}
+	if _, err := asked(ctx, d, func(e *engine, now time.Time) (struct{}, error) {
+		e.explain(x, now)
+		return struct{}{}, nil
+	}); err != nil {
+		return nil, err
+	}
+	d.fillHeld(ctx, x.Bans)
+
+	scanning, stop := context.WithTimeout(ctx, scanPatience)
+	defer stop()
+	if !waitFor(startPart(scanning, func(ctx context.Context) { d.scanLogs(ctx, x) }).done, scanPatience+time.Second) {
+		x = x.without("the logs don't answer: does a disk hang?")
+	} else if err := d.ask(ctx, func(e *engine, now time.Time) { e.traceLines(x, now) }); err != nil {
+		x = x.without("its lines could not be judged: " + err.Error())
+	}
+	allowed, yes := d.allow.allowed(a)
+	conclude(x.Explanation, allowed, yes)
+	if len(x.Bans) > 0 {
+		x.Through = d.through(x)
+	}
+	return x.Explanation, nil
+}
+
+// without is an explanation as far as it came, when a part of it may still be
+// written to by a goroutine that hangs.
+func (x *explaining) without(why string) *explaining {
+	copied := *x.Explanation
+	copied.Seen, copied.Evidence = []control.Seen{}, []control.Line{}
+	copied.Notes = []string{why}
+	return &explaining{Explanation: &copied, config: x.config, owners: x.owners}
+}
+
+// explain fills in what the engine knows of an address.
+func (e *engine) explain(x *explaining, now time.Time) {
+	x.Now = now.UTC()
+	x.Target = e.detect.Target(x.Address)
+	if reason, yes := e.guard.Protected(netip.PrefixFrom(x.Address, x.Address.BitLen())); yes {
+		x.Protected = reason
+	}
+	for target, h := range e.bans.bans {
+		if target.Contains(x.Address) {
+			x.Bans = append(x.Bans, e.shown(h))
+			x.owners = append(x.owners, h.Ban.Clone().Owners...)
+		}
+	}
+	slices.SortFunc(x.Bans, func(a, b control.Ban) int { return a.Target.Compare(b.Target) })
+	for _, f := range e.detect.Fill(x.Target, now.UnixNano()) {
+		if f.Count == 0 {
+			continue
+		}
+		x.Fill = append(x.Fill, control.Fill{
+			Jail: f.Jail, Count: f.Count, Limit: f.Limit, Window: f.Window.Seconds(),
+			First: time.Unix(0, f.First).UTC(), Last: time.Unix(0, f.Last).UTC(),
+		})
+	}
+	for _, o := range e.detect.Offences(x.Target) {
+		x.Offences = append(x.Offences, control.Offence{
+			History: o.History, Count: o.Count, Last: time.Unix(0, o.Last).UTC(), Until: time.Unix(0, o.Until).UTC(),
+			Next: e.nextBan(o.History, o.Count),
+		})
+	}
+	for _, p := range e.pardons.keys {
+		if p.Target.Contains(x.Address) {
+			x.Forgiven = append(x.Forgiven, control.Pardon{Target: p.Target, Jail: p.Jail, Before: utc(p.Before), Reason: p.Reason, By: p.By})
+		}
+	}
+}
+
+// nextBan is how long the next ban would be, 0 if that depends on the jail.
+func (e *engine) nextBan(history string, count int) float64 {
+	ladder, _, ok := e.sentence(history)
+	if !ok {
+		return 0
+	}
+	return ladder[min(count, len(ladder)-1)].Seconds()
+}
+
+// scanLogs looks for lines of the address, in the ends of the logs and where
+// its bans were decided.
+func (d *daemon) scanLogs(ctx context.Context, x *explaining) {
+	left := int64(scanAll)
+	for i := range x.config.Logs {
+		l := &x.config.Logs[i]
+		f, err := newFinder(l, x.config.TrustedProxies, x.Target)
+		if err != nil {
+			continue // the configuration has been checked
+		}
+		left = d.scanTails(ctx, x, l, f, left)
+		for k := range x.owners {
+			if o := &x.owners[k]; o.Line.Path != "" && logOf(x.config, o) == l.Name {
+				x.scanOffence(ctx, l, f, o)
+			}
+		}
+	}
+}
+
+// scanTails looks into the ends of a log's files.
+func (d *daemon) scanTails(ctx context.Context, x *explaining, l *config.Log, f *finder, left int64) int64 {
+	d.mu.Lock()
+	r := d.logs[l.Name]
+	d.mu.Unlock()
+	stats, ok := statsOf(ctx, r)
+	if !ok {
+		return left
+	}
+	seen := control.Seen{Log: l.Name, Steps: map[string]int{}}
+	for _, file := range stats.Files {
+		if state := source.State(file.State); state != source.Following && state != source.Renamed {
+			continue
+		}
+		s, err := scanFile(ctx, f, file.Path, min(left, scanTail))
+		if err != nil {
+			seen.Err = err.Error()
+			continue
+		}
+		left -= s.bytes
+		seen.Bytes += s.bytes
+		seen.Partial = seen.Partial || s.more
+		if s.lines == 0 {
+			continue
+		}
+		if first := time.Unix(0, s.first).UTC(); seen.Lines == 0 || first.Before(seen.First) {
+			seen.First = first
+		}
+		if last := time.Unix(0, s.last).UTC(); last.After(seen.Last) {
+			seen.Last = last
+		}
+		seen.Lines += s.lines
+		for _, k := range s.kept {
+			x.kept = append(x.kept, keptLine{l.Name, k})
+		}
+	}
+	x.Seen = append(x.Seen, seen)
+	return left
+}
+
+func scanFile(ctx context.Context, f *finder, path string, size int64) (*scan, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return f.look(ctx, file, -1, size)
+}
+
+// scanOffence looks for the lines that led to a ban, as long as the file that
+// held them is there.
+func (x *explaining) scanOffence(ctx context.Context, l *config.Log, f *finder, o *state.Owner) {
+	file, err := openLine(&o.Line)
+	if err != nil {
+		x.Notes = append(x.Notes, fmt.Sprintf("%s, where %s crossed the limit at byte %d, is gone or compressed", o.Line.Path, o.Client, o.Line.Offset))
+		return
+	}
+	defer file.Close()
+	s, err := f.look(ctx, file, o.Line.Offset+lineLength(file, o.Line.Offset, l.MaxLine), scanTail)
+	if err != nil {
+		x.Notes = append(x.Notes, err.Error())
+		return
+	}
+	for _, k := range s.kept {
+		x.led = append(x.led, keptLine{l.Name, k})
+	}
+}
+
+// logOf is the log that a ban's line came from.
+func logOf(c *config.Config, o *state.Owner) string {
+	for i := range c.Logs {
+		for _, pattern := range c.Logs[i].Files {
+			if matches(pattern, o.Line.Path) {
+				return c.Logs[i].Name
+			}
+		}
+	}
+	for i := range c.Jails {
+		if j := &c.Jails[i]; j.Name == o.Jail && len(j.Logs) == 1 {
+			return j.Logs[0]
+		}
+	}
+	return ""
+}
+
+// traceLines has the engine say of the lines that were found what it would
+// make of them.
+func (e *engine) traceLines(x *explaining, now time.Time) {
+	for _, k := range x.kept {
+		line, ok := e.traceLine(&k, now)
+		if !ok {
+			continue
+		}
+		for i := range x.Seen {
+			if x.Seen[i].Log == k.log {
+				x.Seen[i].Steps[line.Step]++
+			}
+		}
+		if len(x.led) == 0 {
+			x.Evidence = append(x.Evidence, *line)
+		}
+	}
+	for _, k := range x.led {
+		if line, ok := e.traceLine(&k, now); ok && x.ledTo(line) {
+			x.Evidence = append(x.Evidence, *line)
+		}
+	}
+}
+
+// ledTo reports whether a line lies in the window of a ban's crossing line.
+func (x *explaining) ledTo(l *control.Line) bool {
+	return slices.ContainsFunc(x.owners, func(o state.Owner) bool {
+		return o.Line.Path != "" && !l.Time.After(o.Event) && (l.Time.After(o.Event.Add(-o.Window)) || l.Time.Equal(o.Event))
+	})
+}
+
+func (e *engine) traceLine(k *keptLine, now time.Time) (*control.Line, bool) {
+	log := e.logs[k.log]
+	if log == nil {
+		return nil, false
+	}
+	t := e.detect.Trace(log.Log, k.text, false, now.UnixNano())
+	if t.Err != nil {
+		return nil, false
+	}
+	line := evidence(sampleOf(t.Event), k.at, time.Unix(0, t.Event.Time).UTC())
+	line.Log, line.Client, line.Step = k.log, t.Client, t.Step.String()
+	for _, j := range t.Jails {
+		if j.Matches {
+			line.Jails = append(line.Jails, j.Jail)
+		}
+	}
+	return line, true
+}
+
+// conclude says in a word and in a sentence what the rest amounts to.
+func conclude(x *control.Explanation, allowedBy string, allowed bool) {
+	name := x.Address.String()
+	enforced := slices.IndexFunc(x.Bans, func(b control.Ban) bool { return !b.Observed })
+	switch {
+	case enforced >= 0:
+		b := &x.Bans[enforced]
+		x.Conclusion, x.Text = control.Banned, fmt.Sprintf("%s is banned until %s by %s", name, until(b.Until), owners(b))
+		if b.Target.Bits() < b.Target.Addr().BitLen() {
+			x.Text += ", as part of " + b.Target.String()
+		}
+	case len(x.Bans) > 0:
+		b := &x.Bans[0]
+		x.Conclusion, x.Text = control.Observed, fmt.Sprintf("%s would be banned until %s by %s, which enforces nothing", name, until(b.Until), owners(b))
+	case allowed:
+		x.Conclusion, x.Text = control.Allowed, fmt.Sprintf("%s is never counted: %s", name, allowedBy)
+	case x.Protected != "":
+		x.Conclusion, x.Text = control.Protected, fmt.Sprintf("%s is never banned: %s", name, x.Protected)
+	case slices.ContainsFunc(x.Forgiven, func(p control.Pardon) bool { return p.Before.After(x.Now) }):
+		x.Conclusion, x.Text = control.Forgiven, fmt.Sprintf("%s is not counted for now: it was forgiven", name)
+	case len(x.Fill) > 0:
+		f := x.Fill[0]
+		for _, other := range x.Fill[1:] {
+			if other.Count*max(f.Limit, 1) > f.Count*max(other.Limit, 1) {
+				f = other
+			}
+		}
+		x.Conclusion = control.Counted
+		x.Text = fmt.Sprintf("%s is not banned: jail %s has counted %d in %s, and bans at %d", name, f.Jail, f.Count, config.FormatDuration(time.Duration(f.Window*float64(time.Second))), f.Limit+1)
+	default:
+		x.Conclusion, x.Text = unseen(x)
+	}
+}
+
+// unseen tells an address that left no trace but lines in a log from one that
+// left none at all.
+func unseen(x *control.Explanation) (conclusion, text string) {
+	lines := 0
+	steps := map[string]int{}
+	for _, s := range x.Seen {
+		lines += s.Lines
+		for step, n := range s.Steps {
+			steps[step] += n
+		}
+	}
+	if lines == 0 {
+		return control.Unseen, fmt.Sprintf("%s is not banned, and there is no line of it in the ends of the logs", x.Address)
+	}
+	most := ""
+	for step, n := range steps {
+		if most == "" || n > steps[most] || n == steps[most] && step < most {
+			most = step
+		}
+	}
+	return control.Counted, fmt.Sprintf("%s is not banned: of its %d lines in the ends of the logs, most ended at: %s", x.Address, lines, most)
+}
+
+// owners lists who wants a ban.
+func owners(b *control.Ban) string {
+	var names []string
+	for i := range b.Owners {
+		names = append(names, "jail "+b.Owners[i].Jail)
+		if b.Owners[i].Jail == byHand {
+			names[i] = "hand"
+		}
+	}
+	return list(names)
+}

@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/state"
+)
+
+// hasJail reports whether there is a jail of that name, or a [deny].
+func (e *engine) hasJail(name string) bool {
+	if name == detector.DenyName {
+		return e.config.Deny != nil
+	}
+	for i := range e.config.Jails {
+		if e.config.Jails[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// noJail is the answer to who names one that isn't there.
+func (e *engine) noJail(name string) error {
+	var names []string
+	for i := range e.config.Jails {
+		names = append(names, e.config.Jails[i].Name)
+	}
+	return &control.Error{Code: control.CodeNotFound, Message: "there is no jail " + quote(name), Hint: "there are: " + list(names)}
+}
+
+// mode is what a jail does with its decisions.
+func (e *engine) mode(name string) string {
+	if _, yes := e.held[name]; yes {
+		return control.ModeHeld
+	}
+	for i := range e.config.Jails {
+		if j := &e.config.Jails[i]; j.Name == name && j.Observe {
+			return control.ModeObserve
+		}
+	}
+	if d := e.config.Deny; name == detector.DenyName && d != nil && d.Observe {
+		return control.ModeObserve
+	}
+	return control.ModeEnforce
+}
+
+// hold makes a jail only observe, from the next line on. Its bans stay.
+func (e *engine) hold(h state.Hold, now time.Time) (*control.HoldResult, error) {
+	if !e.hasJail(h.Jail) {
+		return nil, e.noJail(h.Jail)
+	}
+	r := &control.HoldResult{Jail: h.Jail, Was: e.mode(h.Jail), Mode: control.ModeHeld}
+	e.held[h.Jail] = h
+	e.detect.Hold(h.Jail, true)
+	e.update.Holds = append(e.update.Holds, h)
+	e.handOver()
+	e.hub.publish(control.Event{Time: now, Kind: "hold", Jail: h.Jail, Until: h.Until, Reason: h.Reason, By: h.By})
+	return r, nil
+}
+
+// resume ends that.
+func (e *engine) resume(jail, reason, by string, now time.Time) (*control.HoldResult, error) {
+	if _, yes := e.held[jail]; !yes {
+		if !e.hasJail(jail) {
+			return nil, e.noJail(jail)
+		}
+		m := e.mode(jail)
+		return &control.HoldResult{Jail: jail, Was: m, Mode: m}, nil
+	}
+	delete(e.held, jail)
+	e.detect.Hold(jail, false)
+	e.update.ForgetHolds = append(e.update.ForgetHolds, jail)
+	e.handOver()
+	e.hub.publish(control.Event{Time: now, Kind: "resume", Jail: jail, Reason: reason, By: by})
+	return &control.HoldResult{Jail: jail, Was: control.ModeHeld, Mode: e.mode(jail)}, nil
+}
+
+// endHolds resumes jails whose time is up.
+func (e *engine) endHolds(now time.Time) {
+	for jail, h := range e.held {
+		if h.Until.IsZero() || h.Until.After(now) {
+			continue
+		}
+		e.log.Info("jail enforces again: the time for which it was held is up", "jail", jail)
+		_, _ = e.resume(jail, "its time is up", "", now) // it is held, so there is no error
+	}
+}
+
+// restoreHolds takes up those of an earlier daemon. One of a jail that is gone
+// waits for its return.
+func (e *engine) restoreHolds(list []state.Hold) {
+	for _, h := range list {
+		e.held[h.Jail] = h
+		e.detect.Hold(h.Jail, true)
+		e.log.Warn("jail only observes: it was held by hand before the restart", "jail", h.Jail, "until", until(h.Until), "reason", h.Reason)
+	}
+}
+
+// until is a time at which something ends, in words.
+func until(t time.Time) string {
+	if t.IsZero() {
+		return "it is resumed"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tailban/tailban/internal/control"
+)
+
+const (
+	maxFollowers = 16
+
+	// followerRoom is how many events a follower may be behind before it is
+	// let go of: a storm of bans is not to be kept in memory for somebody who
+	// doesn't read.
+	followerRoom = 1024
+)
+
+// hub hands what happens to those who follow it. Publishing never waits.
+type hub struct {
+	n         atomic.Int32 // followers, for a quick look
+	mu        sync.Mutex
+	followers map[chan control.Event]struct{}
+}
+
+func newHub() *hub { return &hub{followers: map[chan control.Event]struct{}{}} }
+
+// followed reports whether anybody is there to hear.
+func (h *hub) followed() bool { return h.n.Load() > 0 }
+
+// publish sends an event to all followers. One that is too slow has its
+// channel closed.
+func (h *hub) publish(ev control.Event) {
+	if !h.followed() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.followers {
+		select {
+		case c <- ev:
+		default:
+			h.drop(c)
+		}
+	}
+}
+
+// follow returns a channel of events that is closed when ctx is done.
+func (h *hub) follow(ctx context.Context) (<-chan control.Event, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.followers) >= maxFollowers {
+		return nil, &control.Error{Code: control.CodeBusy, Message: "too many follow events already"}
+	}
+	c := make(chan control.Event, followerRoom)
+	h.followers[c] = struct{}{}
+	h.n.Add(1)
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.drop(c)
+	})
+	return c, nil
+}
+
+// drop lets go of a follower. h.mu must be held.
+func (h *hub) drop(c chan control.Event) {
+	if _, ok := h.followers[c]; !ok {
+		return
+	}
+	delete(h.followers, c)
+	h.n.Add(-1)
+	close(c)
+}

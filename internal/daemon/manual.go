@@ -1,0 +1,268 @@
+package daemon
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/state"
+)
+
+// byHand owns bans that a person asked for without naming a jail. It is no
+// name that a jail can have.
+const byHand = "(by hand)"
+
+const (
+	defaultManualBan = time.Hour
+	maxManualBan     = 366 * 24 * time.Hour
+
+	// Wider than this needs force; much wider is never right.
+	forceWider4, forceWider6 = 16, 32
+
+	maxListed = 1000 // targets that an answer names
+)
+
+// order is a ban by hand, its text checked.
+type order struct {
+	target netip.Prefix
+	length time.Duration // 0: as the jail says
+	jail   string
+	reason string
+	by     string
+	force  bool
+}
+
+// ban bans a target by hand.
+func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
+	r := &control.BanResult{Target: o.target}
+	owner := state.Owner{Jail: byHand, Client: o.target.Addr(), Since: now, Event: now, Offence: 1, Reason: o.reason, By: o.by}
+	length := defaultManualBan
+	if o.jail == "" {
+		for name, keeps := range e.enforcing {
+			if keeps {
+				owner.Actions = append(owner.Actions, name)
+			}
+		}
+		slices.Sort(owner.Actions)
+	} else {
+		ladder, actions, ok := e.sentence(o.jail)
+		if !ok {
+			return nil, e.noJail(o.jail)
+		}
+		owner.Jail, owner.Actions, length = o.jail, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return e.reconciler[a] == nil }), ladder[0]
+	}
+	if o.length != 0 {
+		length = o.length
+	}
+	owner.Until = now.Add(length)
+	if !slices.ContainsFunc(owner.Actions, e.keepsAway) {
+		return nil, &control.Error{Code: control.CodeRefused, Message: "no action is in use that could turn " + text(o.target) + " away",
+			Hint: "every jail only observes, or its actions only log"}
+	}
+	if err := e.mayBan(o); err != nil {
+		return nil, err
+	}
+	inside, err := e.overlaps(o.target, owner.Until)
+	if err != nil {
+		return nil, err
+	}
+	for _, target := range inside {
+		e.lift(e.bans.take(target))
+		r.Absorbed = append(r.Absorbed, target)
+	}
+	ban, full, _ := e.bans.add(o.target, e.origin, owner)
+	if full != nil {
+		e.lift(full)
+		e.sayFull(now)
+	}
+	e.touch(ban)
+	e.tellDetector(ban)
+	e.enforce(ban)
+	e.handOver()
+	r.Until, r.Actions = owner.Until, owner.Actions
+	e.hub.publish(control.Event{Time: now, Kind: "ban", Target: o.target, Jail: owner.Jail, Until: owner.Until, Reason: o.reason, By: o.by})
+	e.log.Info("banned by hand", "target", o.target.String(), "until", until(owner.Until), "jail", owner.Jail, "reason", o.reason, "by", o.by)
+	return r, nil
+}
+
+// sentence is what a jail, or [deny], does with whom it bans.
+func (e *engine) sentence(jail string) (ladder []time.Duration, actions []string, ok bool) {
+	if d := e.config.Deny; d != nil && jail == "deny" {
+		return d.Ban, d.Actions, true
+	}
+	for i := range e.config.Jails {
+		if j := &e.config.Jails[i]; j.Name == jail {
+			return j.Ban, j.Actions, true
+		}
+	}
+	return nil, nil, false
+}
+
+// mayBan says why a target must not be banned.
+func (e *engine) mayBan(o order) error {
+	if reason, yes := e.guard.Protected(o.target); yes {
+		err := &control.Error{Code: control.CodeRefused, Message: fmt.Sprintf("%s is never banned: %s", text(o.target), reason)}
+		if !o.target.IsSingleIP() {
+			err.Hint = "ban the addresses or networks beside it"
+		}
+		return err
+	}
+	widest := forceWider4
+	if o.target.Addr().Is6() {
+		widest = forceWider6
+	}
+	if o.target.Bits() < widest && !o.force {
+		return &control.Error{Code: control.CodeRefused, Message: fmt.Sprintf("%s is wider than /%d", o.target, widest), Hint: "--force bans it all the same"}
+	}
+	return nil
+}
+
+// overlaps lists banned networks inside a target, which become part of its
+// ban. Networks must not overlap where they are enforced, so that one cannot
+// be inside another and end later.
+func (e *engine) overlaps(target netip.Prefix, end time.Time) (inside []netip.Prefix, err error) {
+	if isHost(target) {
+		return nil, nil
+	}
+	for other, h := range e.bans.bans {
+		switch {
+		case isHost(other) || other == target || !other.Overlaps(target):
+		case other.Bits() < target.Bits():
+			return nil, &control.Error{Code: control.CodeRefused, Message: fmt.Sprintf("%s is part of %s, which is banned until %s", target, other, until(h.end)),
+				Hint: "ban that one for longer, or unban it first"}
+		case h.end.After(end):
+			return nil, &control.Error{Code: control.CodeRefused, Message: fmt.Sprintf("%s inside it is banned for longer, until %s", other, until(h.end)),
+				Hint: "ban for longer, or unban that one first"}
+		default:
+			inside = append(inside, other)
+		}
+	}
+	return inside, nil
+}
+
+// isHost reports whether a target is what a single client is banned as.
+func isHost(p netip.Prefix) bool {
+	return p.IsSingleIP() || p.Addr().Is6() && p.Bits() == 64
+}
+
+// text is a target as a person would write it.
+func text(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
+
+// release is an unban, its text checked.
+type release struct {
+	target  netip.Prefix // invalid: all
+	jail    string       // "": all owners
+	forgive time.Duration
+	reason  string
+	by      string
+}
+
+// unban lifts bans, forgets what led to them, and has events up to now not
+// count any more, whenever they are read.
+func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
+	if r.jail != "" && r.jail != byHand && r.jail != adoptedJail && !e.hasJail(r.jail) && !e.owns(r.jail) {
+		return nil, e.noJail(r.jail)
+	}
+	out := &control.UnbanResult{Targets: []netip.Prefix{}}
+	for _, h := range e.picked(r) {
+		if r.jail != "" && len(h.Owners) > 1 {
+			e.disown(h, r.jail)
+			out.Kept++
+			continue
+		}
+		e.lift(e.bans.take(h.Target))
+		out.Lifted++
+		if len(out.Targets) < maxListed {
+			out.Targets = append(out.Targets, h.Target)
+		}
+		e.hub.publish(control.Event{Time: now, Kind: "unban", Target: h.Target, Jail: r.jail, Reason: r.reason, By: r.by})
+	}
+	if r.target.IsValid() {
+		for target, h := range e.bans.bans {
+			if target.Bits() < r.target.Bits() && target.Overlaps(r.target) {
+				out.Notes = append(out.Notes, fmt.Sprintf("%s is still banned as part of %s, until %s", text(r.target), target, until(h.end)))
+			}
+		}
+	}
+	before := now.Add(r.forgive)
+	for _, target := range r.targets() {
+		out.Cleared += e.clear(target, r.jail)
+		e.forgive(state.Pardon{Target: target, Jail: r.jail, Before: before, Keep: e.keepPardon(before), Reason: r.reason, By: r.by}, now)
+	}
+	e.handOver()
+	e.log.Info("unbanned by hand", "target", r.String(), "jail", r.jail, "lifted", out.Lifted, "kept", out.Kept,
+		"forgiven_until", until(before), "reason", r.reason, "by", r.by)
+	return out, nil
+}
+
+func (r *release) String() string {
+	if r.target.IsValid() {
+		return r.target.String()
+	}
+	return "all"
+}
+
+// targets are the networks that an unban is about.
+func (r *release) targets() []netip.Prefix {
+	if r.target.IsValid() {
+		return []netip.Prefix{r.target}
+	}
+	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+}
+
+// picked lists the bans that an unban is about.
+func (e *engine) picked(r release) []*heldBan {
+	var out []*heldBan
+	for target, h := range e.bans.bans {
+		if r.target.IsValid() && (target.Bits() < r.target.Bits() || !target.Overlaps(r.target)) {
+			continue
+		}
+		if r.jail != "" && !slices.ContainsFunc(h.Owners, func(o state.Owner) bool { return o.Jail == r.jail }) {
+			continue
+		}
+		out = append(out, h)
+	}
+	slices.SortFunc(out, func(a, b *heldBan) int { return a.Target.Compare(b.Target) })
+	return out
+}
+
+// owns reports whether any ban has an owner of that name: a jail that is gone.
+func (e *engine) owns(jail string) bool {
+	return len(e.picked(release{jail: jail})) > 0
+}
+
+// disown takes a jail's hold off a ban that others still want.
+func (e *engine) disown(h *heldBan, jail string) {
+	before := h.Ban.Clone()
+	h.Owners = slices.DeleteFunc(slices.Clone(h.Owners), func(o state.Owner) bool { return o.Jail == jail })
+	e.bans.moved(h)
+	e.touch(&h.Ban)
+	e.detect.Unban(h.Target)
+	e.tellDetector(&h.Ban)
+	for name, r := range e.reconciler {
+		was, is := before.Until(name), h.Until(name)
+		switch {
+		case is.IsZero() && !was.IsZero():
+			r.Delete(h.Target)
+		case !is.Equal(was):
+			r.Set(h.Target, is)
+		}
+	}
+}
+
+// clear forgets counters and offences. An offence in a history that jails
+// share is not one jail's to forget.
+func (e *engine) clear(target netip.Prefix, jail string) int {
+	n := e.detect.Clear(target, jail)
+	if jail == "" || !e.config.SharedHistory {
+		e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.drop(target, jail)...)
+	}
+	return n
+}

@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/state"
+)
+
+// pardonRest is how long a pardon is kept beyond the time up to which events
+// don't count and the longest window behind that: what is read again after a
+// crash, or was late, must find it.
+const pardonRest = time.Hour
+
+// pardons are those in force, as they are stored. There are at most as many as
+// the detector takes; the one that is forgotten soonest makes room.
+type pardons struct {
+	keys map[state.PardonKey]*heldPardon
+	ends *queue[heldPardon]
+}
+
+type heldPardon struct {
+	state.Pardon
+	at int // in the queue
+}
+
+func newPardons() *pardons {
+	return &pardons{
+		keys: map[state.PardonKey]*heldPardon{},
+		ends: newQueue(
+			func(p *heldPardon) time.Time { return p.Keep },
+			func(p *heldPardon) *int { return &p.at }),
+	}
+}
+
+// put adds a pardon, or replaces that of the same target and jail.
+func (s *pardons) put(p state.Pardon) {
+	k := p.Key()
+	if old := s.keys[k]; old != nil {
+		old.Pardon = p
+		s.ends.moved(old)
+		return
+	}
+	h := &heldPardon{Pardon: p}
+	s.keys[k] = h
+	s.ends.add(h)
+}
+
+// pop removes the pardon that is forgotten soonest, if that is by now or there
+// are too many.
+func (s *pardons) pop(now time.Time) (state.Pardon, bool) {
+	h := s.ends.first()
+	if h == nil || len(s.keys) <= detector.MaxPardons && h.Keep.After(now) {
+		return state.Pardon{}, false
+	}
+	s.ends.remove(h)
+	delete(s.keys, h.Key())
+	return h.Pardon, true
+}
+
+// forgive has events up to a time not count, now and after a restart.
+func (e *engine) forgive(p state.Pardon, now time.Time) {
+	e.pardons.put(p)
+	e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
+	e.update.Pardons = append(e.update.Pardons, p)
+	e.forgetPardons(now)
+}
+
+// forgetPardons lets go of those that no event can need any more.
+func (e *engine) forgetPardons(now time.Time) {
+	for p, ok := e.pardons.pop(now); ok; p, ok = e.pardons.pop(now) {
+		e.detect.Unforgive(p.Target, p.Jail)
+		e.update.ForgetPardons = append(e.update.ForgetPardons, p.Key())
+	}
+}
+
+// restorePardons takes up those of an earlier daemon.
+func (e *engine) restorePardons(list []state.Pardon) {
+	for _, p := range list {
+		e.pardons.put(p)
+		e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
+	}
+}
+
+// keepPardon is until when a pardon is kept.
+func (e *engine) keepPardon(before time.Time) time.Time {
+	longest := time.Duration(0)
+	for i := range e.config.Jails {
+		longest = max(longest, e.config.Jails[i].Window)
+	}
+	return before.Add(longest + pardonRest)
+}

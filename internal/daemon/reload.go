@@ -1,0 +1,462 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/guard"
+	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/parser"
+	"github.com/tailban/tailban/state"
+)
+
+// actionPatience is how long an action that is replaced may take to end.
+const actionPatience = 5 * time.Second
+
+// reloadWhenAsked reloads whenever a signal asks for it.
+func (d *daemon) reloadWhenAsked(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.Reloads:
+		}
+		d.sayReload(d.reload(ctx))
+	}
+}
+
+// Reload implements control.Operator.
+func (d *daemon) Reload(ctx context.Context, _ control.Caller) (*control.ReloadResult, error) {
+	r, err := d.reload(ctx)
+	d.sayReload(r, err)
+	return r, err
+}
+
+func (d *daemon) sayReload(r *control.ReloadResult, err error) {
+	var refused *control.Error
+	switch {
+	case errors.As(err, &refused):
+		d.Log.Error("the configuration was not reloaded, the one before goes on", "err", refused.Message, "problems", refused.Problems)
+	case err != nil:
+		d.Log.Error("the configuration was not reloaded, the one before goes on", "err", err)
+	default:
+		d.Log.Info("configuration reloaded", "changes", r.Changes)
+		for _, w := range r.Warnings {
+			d.Log.Warn("configuration", "problem", w)
+		}
+		for _, x := range r.Restart {
+			d.Log.Warn("a setting only counts after a restart", "setting", x)
+		}
+	}
+}
+
+// next is a configuration that is about to run, with all that takes long or
+// can fail already done.
+type next struct {
+	config   *config.Config
+	formats  map[string]parser.Format
+	rules    *detector.Rules
+	fresh    []*enforcer // actions that are new, or other than before
+	kept     []*enforcer
+	old      []*enforcer // that are replaced, or gone
+	restart  []string    // logs whose reading begins anew
+	stop     []string    // logs that are gone
+	start    []string    // logs that are new
+	newNames bool        // other host names are allowed
+}
+
+// reload goes on with the configuration as it is in its file now: it reads all
+// of it, makes all of it, and swaps it in between two events. Whatever is
+// wrong is found before anything has changed.
+func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
+	if d.Load == nil {
+		return nil, &control.Error{Code: control.CodeRefused, Message: "there is no configuration file to read again"}
+	}
+	if !d.reloading.TryLock() {
+		return nil, &control.Error{Code: control.CodeBusy, Message: "another reload is under way"}
+	}
+	defer d.reloading.Unlock()
+	c, err := d.Load()
+	if err != nil {
+		return nil, configError(err)
+	}
+	was := d.current()
+	n, err := d.plan(was, c)
+	if err != nil {
+		return nil, &control.Error{Code: control.CodeConfig, Message: err.Error()}
+	}
+	r := &control.ReloadResult{Changes: changes(was, c), Restart: needRestart(d.Config, c), Warnings: []string{}}
+	for _, w := range c.Warnings() {
+		r.Warnings = append(r.Warnings, w.String())
+	}
+	if err := d.change(ctx, was, n); err != nil {
+		return nil, err
+	}
+	d.hub.publish(control.Event{Time: time.Now(), Kind: "reload", Reason: list(r.Changes)})
+	return r, nil
+}
+
+// keepConfig keeps a copy of a configuration that came from a file and runs.
+func (d *daemon) keepConfig(c *config.Config) {
+	if d.Load == nil {
+		return
+	}
+	if err := c.SaveLastGood(); err != nil {
+		d.Log.Warn("a start with a broken configuration could not go back to this one", "err", err)
+	}
+}
+
+// configError is what to tell of a configuration that can't be used.
+func configError(err error) error {
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return &control.Error{Code: control.CodeConfig, Message: err.Error()}
+	}
+	e := &control.Error{Code: control.CodeConfig, Message: "the configuration has problems: nothing has changed"}
+	for _, p := range problems {
+		e.Problems = append(e.Problems, p.String())
+	}
+	return e
+}
+
+// plan makes all that a configuration needs, without touching what runs.
+func (d *daemon) plan(was, c *config.Config) (*next, error) {
+	n := &next{config: c, newNames: !slices.Equal(was.AllowHosts, c.AllowHosts)}
+	var err error
+	if n.formats, err = formatsOf(c); err != nil {
+		return nil, err
+	}
+	n.rules = detector.Compile(rulesOf(c, nil, d.guard))
+	for i := range c.Logs {
+		l := &c.Logs[i]
+		switch old := logNamed(was, l.Name); {
+		case old == nil:
+			n.start = append(n.start, l.Name)
+		case !slices.Equal(old.Files, l.Files) || old.MaxLine != l.MaxLine:
+			n.restart = append(n.restart, l.Name)
+		}
+	}
+	for i := range was.Logs {
+		if logNamed(c, was.Logs[i].Name) == nil {
+			n.stop = append(n.stop, was.Logs[i].Name)
+		}
+	}
+	for _, a := range enforcing(c) {
+		if e := d.enforcer(a.Name); e != nil && reflect.DeepEqual(e.config, a) && setSize(was.MaxBans) == setSize(c.MaxBans) {
+			n.kept = append(n.kept, e)
+			continue
+		}
+		if err := d.lockTable(a); err != nil {
+			return nil, err
+		}
+		e, err := d.makeEnforcer(a, c)
+		if err != nil {
+			return nil, err
+		}
+		n.fresh = append(n.fresh, e)
+	}
+	for _, e := range d.enforcers() {
+		if !slices.Contains(n.kept, e) {
+			n.old = append(n.old, e)
+		}
+	}
+	return n, nil
+}
+
+// change swaps a configuration in.
+func (d *daemon) change(ctx context.Context, was *config.Config, n *next) error {
+	// Positions are read off when what reads a log has ended.
+	for _, name := range append(slices.Clone(n.restart), n.stop...) {
+		d.unfollow(name)
+	}
+	for _, e := range n.old { // two must not work on one table
+		if !e.stop(actionPatience) {
+			d.Log.Warn("an action that is replaced does not end", "action", e.name)
+		}
+	}
+	d.mu.Lock()
+	d.config = n.config
+	d.action = append(slices.Clone(n.kept), n.fresh...)
+	d.mu.Unlock()
+	d.guard.UpdateConfigured(guard.FromConfig(n.config.TrustedProxies, n.config.Allow))
+	if n.newNames {
+		d.hosts.stop(sourcePatience)
+		d.mu.Lock()
+		d.hosts = d.newHosts(n.config)
+		d.mu.Unlock()
+	}
+	known := d.hosts.Known
+	allow := d.setAllowed(func(l *allowList) {
+		l.config = n.config.Allow
+		if n.newNames {
+			l.hosts = known()
+		}
+	})
+	if n.newNames {
+		d.hosts.start(d)
+	}
+
+	// From here on it is done whatever the caller's patience: half a change
+	// would be worse than a late answer.
+	positions, err := asked(context.WithoutCancel(ctx), d, func(e *engine, now time.Time) ([]state.Position, error) {
+		e.drain(d.batches, now)
+		e.use(n, d.enforcers(), now)
+		e.setAllow(allow, now)
+		return e.positionsOf(append(n.restart, n.start...)), nil
+	})
+	if err != nil {
+		return err // the daemon ends
+	}
+	for _, e := range n.fresh {
+		e.start(d)
+	}
+	for _, name := range append(n.restart, n.start...) {
+		d.follow(logNamed(n.config, name), positions)
+	}
+	d.retire(ctx, n)
+	d.keepConfig(n.config)
+	d.mu.Lock()
+	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil
+	d.mu.Unlock()
+	return nil
+}
+
+// unfollow ends the reading of a log. What it has sent is still counted.
+func (d *daemon) unfollow(name string) {
+	d.mu.Lock()
+	r := d.logs[name]
+	delete(d.logs, name)
+	d.mu.Unlock()
+	if r != nil && !r.stop(sourcePatience) {
+		d.Log.Error("the reading of a log does not end: some of its lines may be counted twice", "log", name)
+	}
+}
+
+// retire lets go of the actions that are not used any more, and of what they
+// hold.
+func (d *daemon) retire(ctx context.Context, n *next) {
+	for _, e := range n.old {
+		if err := e.action.Close(); err != nil {
+			d.Log.Warn("cannot close an action", "action", e.name, "err", err)
+		}
+		if e.config.Type != config.TypeNftables || d.tableUsed(e.config.Table) {
+			continue
+		}
+		if _, err := actions.Teardown(context.WithoutCancel(ctx), e.options); err != nil {
+			d.Log.Error("an action is gone from the configuration, but its bans can't be removed: they end at their time", "action", e.name, "err", err)
+		}
+		if err := d.locks[e.config.Table].Close(); err != nil {
+			d.Log.Warn("cannot unlock a table", "err", err)
+		}
+		delete(d.locks, e.config.Table)
+	}
+}
+
+func (d *daemon) tableUsed(table string) bool {
+	return slices.ContainsFunc(d.enforcers(), func(e *enforcer) bool {
+		return e.config.Type == config.TypeNftables && e.config.Table == table
+	})
+}
+
+// use makes the engine work by another configuration. Bans stay, unless their
+// action is gone.
+func (e *engine) use(n *next, list []*enforcer, now time.Time) {
+	e.config = n.config
+	e.detect.Use(n.rules)
+	e.setLogs(n.config, n.formats)
+	e.setActions(list)
+	for name := range e.jails {
+		if !e.hasJail(name) {
+			delete(e.jails, name)
+		}
+	}
+	e.bans.cap = n.config.MaxBans
+	for e.bans.overfull() {
+		e.lift(e.bans.evict())
+	}
+	fresh := map[string]bool{}
+	for _, x := range n.fresh {
+		fresh[x.name] = true
+	}
+	rules := actionsOf(n.config)
+	for _, h := range e.bans.bans {
+		renewed, dropped := rules.renew(&h.Ban), e.dropGone(h)
+		if renewed || dropped {
+			e.touch(&h.Ban)
+			e.detect.Unban(h.Target)
+			e.tellDetector(&h.Ban)
+		}
+		for name, r := range e.reconciler {
+			switch end := h.Ban.Until(name); {
+			case !end.IsZero() && (fresh[name] || renewed || dropped):
+				r.Set(h.Target, end)
+			case end.IsZero() && (renewed || dropped):
+				r.Delete(h.Target)
+			}
+		}
+	}
+	e.handOver()
+}
+
+// dropGone takes actions that are no more off a ban's owners. A ban by hand
+// moves to those there are.
+func (e *engine) dropGone(h *heldBan) (changed bool) {
+	for i := range h.Owners {
+		o := &h.Owners[i]
+		left := slices.DeleteFunc(slices.Clone(o.Actions), func(a string) bool { return e.reconciler[a] == nil })
+		if len(left) == len(o.Actions) {
+			continue
+		}
+		if len(left) == 0 && (o.Jail == byHand || o.Jail == adoptedJail) {
+			for name, keeps := range e.enforcing {
+				if keeps {
+					left = append(left, name)
+				}
+			}
+			slices.Sort(left)
+		}
+		o.Actions, changed = left, true
+	}
+	return changed
+}
+
+// drain counts what has been sent and not yet been taken.
+func (e *engine) drain(batches <-chan *source.Batch, now time.Time) {
+	for {
+		select {
+		case b := <-batches:
+			e.batch(b, now)
+			b.Done()
+		default:
+			return
+		}
+	}
+}
+
+// positionsOf lists how far the files of logs have been counted.
+func (e *engine) positionsOf(logs []string) []state.Position {
+	var out []state.Position
+	for key, p := range e.positions {
+		if slices.Contains(logs, key.Log) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func logNamed(c *config.Config, name string) *config.Log {
+	for i := range c.Logs {
+		if c.Logs[i].Name == name {
+			return &c.Logs[i]
+		}
+	}
+	return nil
+}
+
+// needRestart lists what differs from how the daemon was started and can't be
+// changed while it runs.
+func needRestart(started, c *config.Config) []string {
+	var out []string
+	for _, x := range []struct {
+		key, was, is string
+	}{
+		{"state_dir", started.StateDir, c.StateDir},
+		{"runtime_dir", started.RuntimeDir, c.RuntimeDir},
+		{"status_group", started.StatusGroup, c.StatusGroup},
+		{"admin_group", started.AdminGroup, c.AdminGroup},
+	} {
+		if x.was != x.is {
+			out = append(out, fmt.Sprintf("%s: %q, now %q", x.key, x.was, x.is))
+		}
+	}
+	return out
+}
+
+// changes says in a few words what another configuration changes.
+func changes(was, c *config.Config) []string {
+	out := []string{}
+	diff := func(what string, a, b map[string]any) {
+		var names []string
+		for name := range a {
+			names = append(names, name)
+		}
+		for name := range b {
+			if _, both := a[name]; !both {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			x, had := a[name]
+			y, has := b[name]
+			switch {
+			case !had:
+				out = append(out, what+" "+name+" is new")
+			case !has:
+				out = append(out, what+" "+name+" is gone")
+			case !same(x, y):
+				out = append(out, strings.TrimSpace(what+" "+name+" is changed"))
+			}
+		}
+	}
+	jails := func(c *config.Config) map[string]any {
+		m := map[string]any{}
+		for i := range c.Jails {
+			m[c.Jails[i].Name] = c.Jails[i]
+		}
+		if c.Deny != nil {
+			m[detector.DenyName] = *c.Deny
+		}
+		return m
+	}
+	logs := func(c *config.Config) map[string]any {
+		m := map[string]any{}
+		for i := range c.Logs {
+			m[c.Logs[i].Name] = logSettings(&c.Logs[i])
+		}
+		return m
+	}
+	acts := func(c *config.Config) map[string]any {
+		m := map[string]any{}
+		for _, a := range c.Actions {
+			m[a.Name] = a
+		}
+		return m
+	}
+	wanted := func(c *config.Config) map[string]any {
+		m := map[string]any{}
+		for _, w := range c.Wanted {
+			m[w.Name] = w
+		}
+		return m
+	}
+	diff("log", logs(was), logs(c))
+	diff("jail", jails(was), jails(c))
+	diff("wanted", wanted(was), wanted(c))
+	diff("action", acts(was), acts(c))
+	diff("", map[string]any{
+		"trusted_proxies": was.TrustedProxies, "allow": []any{was.Allow, was.AllowHosts}, "max_memory": was.MaxMemory, "max_bans": was.MaxBans,
+		"mode": was.Observe, "remember": was.Remember, "shared_history": was.SharedHistory,
+	}, map[string]any{
+		"trusted_proxies": c.TrustedProxies, "allow": []any{c.Allow, c.AllowHosts}, "max_memory": c.MaxMemory, "max_bans": c.MaxBans,
+		"mode": c.Observe, "remember": c.Remember, "shared_history": c.SharedHistory,
+	})
+	return out
+}
+
+// logSettings are what a log's table says.
+func logSettings(l *config.Log) []any {
+	return []any{l.Files, l.Format, l.Header, l.Zone.String(), l.Rewritten, l.Fields, l.MaxLine}
+}
+
+// same compares settings by what they say.
+func same(a, b any) bool { return reflect.DeepEqual(a, b) }

@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/parser"
+	"github.com/tailban/tailban/state"
+)
+
+// To explain an address its lines are looked up where they are: in the logs,
+// when somebody asks. Nothing is kept for that while lines are counted.
+const (
+	scanTail     = 8 << 20  // of a file, from its end or from a line
+	scanAll      = 64 << 20 // of all files, for one answer
+	scanKept     = 100      // lines of the address that are kept, the latest
+	scanPatience = 10 * time.Second
+)
+
+// found is a line of the address that is looked for.
+type found struct {
+	at   detector.Line
+	text []byte
+}
+
+// scan is what was found in a part of a file.
+type scan struct {
+	bytes int64
+	lines int // of the address
+	first int64
+	last  int64
+	kept  []found
+	more  bool // there is more of the file before that
+}
+
+// finder looks for the lines of clients that are counted as one target.
+type finder struct {
+	format   parser.Format
+	resolver *parser.Resolver
+	target   netip.Prefix
+	maxLine  int
+}
+
+func newFinder(l *config.Log, trusted []netip.Prefix, target netip.Prefix) (*finder, error) {
+	f, err := l.Parser()
+	if err != nil {
+		return nil, err
+	}
+	return &finder{f, parser.NewResolver(trusted), target, l.MaxLine}, nil
+}
+
+// look reads up to size bytes of a file that end at end, or at its end if that
+// is negative, and keeps the latest lines of the target.
+func (f *finder) look(ctx context.Context, file *os.File, end, size int64) (*scan, error) {
+	st, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if end < 0 || end > st.Size() {
+		end = st.Size()
+	}
+	begin := max(0, end-size)
+	s := &scan{more: begin > 0}
+	data := make([]byte, end-begin)
+	n, err := file.ReadAt(data, begin)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	data = data[:n]
+	s.bytes = int64(n)
+	at := detector.Line{Path: file.Name(), Offset: begin}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		at.Dev, at.Ino = uint64(sys.Dev), sys.Ino
+	}
+	if s.more { // the first line may lack its beginning
+		i := bytes.IndexByte(data, '\n') + 1
+		data, at.Offset = data[i:], at.Offset+int64(i)
+	}
+	var ev parser.Event
+	for n := 0; len(data) > 0; n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		line := data
+		size := len(data)
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			line, size = data[:i], i+1
+		}
+		f.line(s, line, at, &ev)
+		data, at.Offset = data[size:], at.Offset+int64(size)
+	}
+	return s, nil
+}
+
+func (f *finder) line(s *scan, line []byte, at detector.Line, ev *parser.Event) {
+	cut := len(line) > f.maxLine
+	if cut {
+		line = line[:f.maxLine]
+	}
+	if f.format.Parse(line, cut, ev) != nil {
+		return
+	}
+	client, plane := f.resolver.Resolve(ev.Peer, ev.Forward)
+	if plane == parser.Nobody || !f.target.Contains(client) {
+		return
+	}
+	s.lines++
+	if s.first == 0 || ev.Time < s.first {
+		s.first = ev.Time
+	}
+	s.last = max(s.last, ev.Time)
+	if len(s.kept) >= scanKept {
+		s.kept = append(s.kept[:0], s.kept[len(s.kept)-scanKept/2:]...)
+	}
+	s.kept = append(s.kept, found{at, bytes.Clone(line)})
+}
+
+// openLine opens the file that a line stands in: under its name, or under
+// another one in the same folder if it was rotated.
+func openLine(id *state.LineID) (*os.File, error) {
+	if f, err := openSame(id.Path, id); err == nil {
+		return f, nil
+	}
+	dir := filepath.Dir(id.Path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	base := strings.TrimSuffix(filepath.Base(id.Path), filepath.Ext(id.Path))
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), base) || !e.Type().IsRegular() {
+			continue
+		}
+		if f, err := openSame(filepath.Join(dir, e.Name()), id); err == nil {
+			return f, nil
+		}
+	}
+	return nil, os.ErrNotExist
+}
+
+// openSame opens a file if it is the one that holds the line.
+func openSame(path string, id *state.LineID) (*os.File, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil {
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok && uint64(sys.Dev) == id.Dev && sys.Ino == id.Ino && st.Size() > id.Offset {
+			return f, nil
+		}
+		err = os.ErrNotExist
+	}
+	f.Close()
+	return nil, err
+}
+
+// openRegular opens a regular file without waiting for anything.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.New("not a regular file")
+	}
+	return f, nil
+}

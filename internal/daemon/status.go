@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/source"
+)
+
+const (
+	// farBehind is how many bytes of a log not yet read are more than a busy
+	// moment.
+	farBehind = 16 << 20
+
+	// filesPatience is how long a status waits for what can be asked of files
+	// on a disk that may hang.
+	filesPatience = 2 * time.Second
+)
+
+// Status implements control.Viewer.
+func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
+	s := &control.Status{
+		Version: d.Version, PID: os.Getpid(), Started: d.started.UTC(),
+		Problems: []control.Problem{}, Jails: []control.JailStatus{}, Logs: []control.LogStatus{},
+		Actions: []control.ActionStatus{}, Budgets: []control.Budget{},
+	}
+	if err := d.ask(ctx, func(e *engine, now time.Time) { e.status(s, now) }); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	s.Config = d.Source
+	logs := make([]*reading, len(s.Logs))
+	for i := range s.Logs {
+		logs[i] = d.logs[s.Logs[i].Name]
+	}
+	d.mu.Unlock()
+	for i, r := range logs {
+		l := &s.Logs[i]
+		if stats, ok := statsOf(ctx, r); ok {
+			fillLog(l, &stats)
+		} else {
+			s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "log " + l.Name, Text: "the files don't answer: does the disk hang?"})
+		}
+	}
+	for _, e := range d.enforcers() {
+		s.Actions = append(s.Actions, actionStatus(e))
+	}
+	w := d.writer.Stats()
+	if w.Failing {
+		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
+	}
+	judge(s)
+	return s, nil
+}
+
+// status fills in what the engine knows.
+func (e *engine) status(s *control.Status, now time.Time) {
+	s.Now, s.Bans = now.UTC(), len(e.bans.bans)
+	owned := map[string]int{}
+	for _, h := range e.bans.bans {
+		for i := range h.Owners {
+			owned[h.Owners[i].Jail]++
+		}
+	}
+	for i := range e.config.Jails {
+		j := &e.config.Jails[i]
+		s.Jails = append(s.Jails, e.jailStatus(j.Name, j.Logs, j.Limit, j.Window, j.Ban, j.Actions, owned))
+	}
+	if d := e.config.Deny; d != nil {
+		s.Jails = append(s.Jails, e.jailStatus(detector.DenyName, nil, 0, 0, d.Ban, d.Actions, owned))
+	}
+	for i := range e.config.Logs {
+		l := e.logs[e.config.Logs[i].Name]
+		ls := control.LogStatus{
+			Name: l.Name, Format: l.format, Lines: l.lines, Steps: map[string]uint64{},
+			Unparsed: l.Steps[detector.StepUnparsed], Cut: l.Cut, Blind: l.health.blind,
+			LastLine: utc(l.lastLine), Files: []control.FileStatus{},
+		}
+		if l.lastEvent != 0 {
+			ls.LastEvent = time.Unix(0, l.lastEvent).UTC()
+		}
+		for step := range detector.NumSteps {
+			if n := l.Steps[step]; n > 0 {
+				ls.Steps[step.String()] = n
+			}
+		}
+		s.Logs = append(s.Logs, ls)
+	}
+	st := e.detect.Stats()
+	s.Budgets = append(s.Budgets,
+		control.Budget{Name: "bans", Unit: "targets", Used: int64(len(e.bans.bans)), Limit: int64(e.bans.cap), Dropped: e.bans.evicted},
+		control.Budget{Name: "memory of windows", Unit: "bytes", Used: st.Memory, Limit: e.config.MaxMemory, Dropped: st.Evicted + st.Refused},
+		control.Budget{Name: "offences", Unit: "records", Used: int64(len(e.offences.keys)), Limit: int64(e.offences.cap), Dropped: st.OffencesLost},
+		control.Budget{Name: "pardons", Unit: "records", Used: int64(len(e.pardons.keys)), Limit: detector.MaxPardons},
+	)
+}
+
+func (e *engine) jailStatus(name string, logs []string, limit int, window time.Duration, ban []time.Duration, actions []string, owned map[string]int) control.JailStatus {
+	j := e.jail(name)
+	s := control.JailStatus{
+		Name: name, Mode: e.mode(name), Logs: nonNil(logs), Limit: limit, Window: window.Seconds(), Ban: seconds(ban),
+		Actions: nonNil(actions), Matched: e.detect.Fits(name), Decisions: j.decisions, Refused: j.refused, Bans: owned[name], LastBan: utc(j.last),
+	}
+	if h, yes := e.held[name]; yes {
+		s.Held = &control.Held{Since: utc(h.Since), Until: utc(h.Until), Reason: h.Reason, By: h.By}
+	}
+	return s
+}
+
+// statsOf asks what reads a log for its counters. On a disk that hangs it
+// gives up; the goroutine ends when the disk comes back.
+func statsOf(ctx context.Context, r *reading) (source.FilesStats, bool) {
+	if r == nil {
+		return source.FilesStats{}, false
+	}
+	c := make(chan source.FilesStats, 1)
+	go func() { c <- r.files.Stats() }()
+	t := time.NewTimer(filesPatience)
+	defer t.Stop()
+	select {
+	case s := <-c:
+		return s, true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return source.FilesStats{}, false
+}
+
+func fillLog(l *control.LogStatus, s *source.FilesStats) {
+	l.Bytes, l.Gaps, l.Errors = uint64(s.Bytes), uint64(s.Gaps), uint64(s.Errors)
+	l.Polling = !s.Watching
+	for _, f := range s.Files {
+		l.Behind += f.Behind
+		l.Files = append(l.Files, control.FileStatus{Path: f.Path, State: string(f.State), Offset: f.Offset, Behind: f.Behind})
+	}
+}
+
+// repairer is an action that tells how often others have changed its rules.
+type repairer interface{ Repairs() uint64 }
+
+func actionStatus(e *enforcer) control.ActionStatus {
+	s := e.reconciler.Stats()
+	a := control.ActionStatus{
+		Name: e.name, Type: e.config.Type, Failing: s.Failing, Since: utc(s.Since), Desired: s.Desired, Pending: s.Pending,
+		LastPass: utc(s.LastPassed), DriftAdded: s.DriftAdded, DriftRemoved: s.DriftRemoved, DriftCorrected: s.DriftCorrected, Rejected: s.Rejected,
+	}
+	if s.Err != nil {
+		a.Err = s.Err.Error()
+	}
+	if r, ok := e.action.(repairer); ok {
+		a.Repairs = r.Repairs()
+	}
+	return a
+}
+
+// judge lists what is not as it should be, worst first.
+func judge(s *control.Status) {
+	add := func(kind, where, text string, since time.Time) {
+		s.Problems = append(s.Problems, control.Problem{Kind: kind, Where: where, Text: text, Since: since})
+	}
+	for i := range s.Actions {
+		if a := &s.Actions[i]; a.Failing {
+			add("failing", "action "+a.Name, a.Err, a.Since)
+		}
+	}
+	for i := range s.Logs {
+		judgeLog(&s.Logs[i], add)
+	}
+	for i := range s.Jails {
+		if j := &s.Jails[i]; j.Held != nil {
+			add("held", "jail "+j.Name, "it only observes, until "+until(j.Held.Until), j.Held.Since)
+		}
+	}
+	for i := range s.Budgets {
+		if b := &s.Budgets[i]; b.Used >= b.Limit {
+			add("full", b.Name, fmt.Sprintf("%d of %d %s are used", b.Used, b.Limit, b.Unit), time.Time{})
+		}
+	}
+	if s.Config.LastGood {
+		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
+	}
+	order := []string{"failing", "blind", "behind", "config", "held", "full"}
+	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
+		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
+	})
+	s.Healthy = len(s.Problems) == 0
+}
+
+func judgeLog(l *control.LogStatus, add func(kind, where, text string, since time.Time)) {
+	where := "log " + l.Name
+	if l.Blind {
+		add("blind", where, "most lines don't parse as "+l.Format+": its jails see little or nothing", time.Time{})
+	}
+	if l.Behind >= farBehind {
+		add("behind", where, fmt.Sprintf("%d MiB are not read yet", l.Behind>>20), time.Time{})
+	}
+	open := 0
+	for _, f := range l.Files {
+		switch source.State(f.State) {
+		case source.Failing:
+			add("failing", where, f.Path+" can't be read", time.Time{})
+		case source.Following, source.Renamed:
+			open++
+		}
+	}
+	if open == 0 {
+		add("blind", where, "there is no file to read", time.Time{})
+	}
+}
+
+// logNames lists the logs of a configuration.
+func logNames(c *config.Config) []string {
+	var out []string
+	for i := range c.Logs {
+		out = append(out, c.Logs[i].Name)
+	}
+	return out
+}
+
+// utc is a time as it is shown; zero stays zero.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Round(0).UTC()
+}
+
+func seconds(ds []time.Duration) []float64 {
+	out := make([]float64, len(ds))
+	for i, d := range ds {
+		out[i] = d.Seconds()
+	}
+	return out
+}
+
+// nonNil is [] and not null in JSON.
+func nonNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

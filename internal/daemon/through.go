@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
+)
+
+// through says why requests of a client that is banned still reach the
+// server, as far as that can be told; "" if they don't.
+func (d *daemon) through(x *explaining) string {
+	for i := range x.Bans {
+		b := &x.Bans[i]
+		if b.Seen == 0 {
+			continue
+		}
+		if why := d.whyThrough(x.config, b); why != "" {
+			return fmt.Sprintf("%d requests since the ban, the latest at %s: %s", b.Seen, b.LastSeen.Format(time.RFC3339), why)
+		}
+	}
+	return ""
+}
+
+func (d *daemon) whyThrough(c *config.Config, b *control.Ban) string {
+	if b.Observed {
+		return "nothing is enforced, as every owner of the ban only observes"
+	}
+	forwarded := false
+	for i := range b.Owners {
+		forwarded = forwarded || b.Owners[i].Plane == "forwarded"
+	}
+	if forwarded {
+		return "its requests come through a proxy, and the kernel only sees the proxy's address: this takes an action at the proxy"
+	}
+	packets := uint64(0)
+	for i := range b.Actions {
+		at := &b.Actions[i]
+		if e := d.enforcer(at.Action); e != nil {
+			if s := e.reconciler.Stats(); s.Failing {
+				return fmt.Sprintf("action %s is failing: %v", at.Action, s.Err)
+			}
+		}
+		if at.Held != nil && !*at.Held {
+			return fmt.Sprintf("action %s does not hold the ban: it was removed by somebody else, or is about to be applied", at.Action)
+		}
+		if at.Packets != nil {
+			packets += *at.Packets
+		}
+	}
+	if packets == 0 {
+		return "no packet of it has met the rule: it comes to a port that the action does not cover, or its address in the log is not the one the kernel sees (a proxy or load balancer in front, whose address belongs into trusted_proxies)"
+	}
+	return "packets are dropped as well: these were in flight when it was banned, or came another way (another port, another host)"
+}
+
+// enforcer finds an action in use.
+func (d *daemon) enforcer(name string) *enforcer {
+	for _, e := range d.enforcers() {
+		if e.name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// matches reports whether a log's pattern, or its path, leads to a file.
+func matches(pattern, path string) bool {
+	ok, err := filepath.Match(pattern, path)
+	return err == nil && ok || pattern == path
+}
+
+// lineLength is how many bytes a line takes, its line feed included.
+func lineLength(f *os.File, at int64, maxLine int) int64 {
+	buf := make([]byte, 4096)
+	for n := int64(0); n <= int64(maxLine); {
+		k, err := f.ReadAt(buf, at+n)
+		for i := range k {
+			if buf[i] == '\n' {
+				return n + int64(i) + 1
+			}
+		}
+		n += int64(k)
+		if err != nil {
+			return n
+		}
+	}
+	return int64(maxLine)
+}
