@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
 )
 
 // DefaultConfig is where the configuration is looked for.
@@ -21,6 +22,10 @@ const (
 	exitOK    = 0
 	exitError = 1 // something failed, or the configuration has problems
 	exitUsage = 2 // the command line was wrong
+
+	// Only of commands that ask a running daemon.
+	exitUnhealthy = 3 // it is not healthy: status --check
+	exitNoDaemon  = 4 // none answers
 )
 
 // Process is what a command has from its process.
@@ -62,18 +67,27 @@ func Main(ctx context.Context, p Process) int {
 		fmt.Fprintf(p.Err, "tailban: %s in the configuration\n", plural(len(problems), "problem"))
 		return exitError
 	}
-	fmt.Fprintf(p.Err, "tailban: %v\n", err)
-	if errors.As(err, &usageError{}) {
-		fmt.Fprintln(p.Err, "tailban: hint: see tailban --help")
-		return exitUsage
+	code := exitCode(err)
+	if refusal := (*control.Error)(nil); errors.As(err, &refusal) {
+		complain(&p, refusal)
+	} else if code != exitUnhealthy { // which has said it
+		fmt.Fprintf(p.Err, "tailban: %v\n", err)
 	}
-	return exitError
+	if code == exitUsage {
+		fmt.Fprintln(p.Err, "tailban: hint: see tailban --help")
+	}
+	return code
 }
 
 func newRoot(p *Process) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "tailban",
-		Short:         "Ban clients that exceed limits in access logs",
+		Use:   "tailban",
+		Short: "Ban clients that exceed limits in access logs",
+		Long: `Ban clients that exceed limits in access logs.
+
+Exit codes: 0 done; 1 something failed, or the configuration has problems;
+2 the command line was wrong; 3 the daemon is not healthy (status --check);
+4 no daemon answers.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -88,12 +102,24 @@ func newRoot(p *Process) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	var path string
 	root.PersistentFlags().StringVarP(&path, "config", "c", DefaultConfig, "configuration `file`")
+	a := &access{p: p, config: &path}
+	root.PersistentFlags().StringVar(&a.socketDir, "socket-dir", "", "`folder` of the daemon's sockets (default "+defaultRuntimeDir+")")
 	root.AddCommand(
 		newRun(p, &path),
 		newReplay(p, &path),
 		newCheck(p, &path),
 		newProbe(p, &path),
 		newTeardown(p, &path),
+		newStatus(a),
+		newBans(a),
+		newExplain(a, nil),
+		newEvents(a),
+		newBan(a),
+		newUnban(a),
+		newAllow(a),
+		newHold(a),
+		newResume(a),
+		newReload(a),
 		newVersion(p),
 	)
 	return root

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/term"
+	"github.com/tailban/tailban/parser"
+)
+
+// defaultRuntimeDir is where the daemon's sockets are if nothing says
+// otherwise.
+const defaultRuntimeDir = "/run/tailban"
+
+// access is how commands reach the daemon.
+type access struct {
+	p         *Process
+	config    *string // path
+	socketDir string  // "": as the configuration says
+}
+
+// client talks to the daemon. Nothing is connected yet.
+func (a *access) client() *control.Client { return control.NewClient(a.dir()) }
+
+// dir is where the sockets are.
+func (a *access) dir() string {
+	if a.socketDir != "" {
+		return a.socketDir
+	}
+	return defaultRuntimeDir
+}
+
+// answer shows what the daemon answered, to a person or as JSON.
+func answer[T any](p *Process, asJSON bool, v *T, show func(*screen, *T)) error {
+	if asJSON {
+		return writeJSON(p.Out, v)
+	}
+	s := newScreen(p)
+	show(s, v)
+	return s.flush()
+}
+
+// jsonFlag adds --json to a command.
+func jsonFlag(c *cobra.Command) *bool {
+	return c.Flags().Bool("json", false, "the daemon's answer as JSON")
+}
+
+// durationFlag is a flag that takes a length of time as the configuration
+// writes it. Zero is: not given.
+type durationFlag struct{ time.Duration }
+
+func (d *durationFlag) String() string {
+	if d.Duration == 0 {
+		return ""
+	}
+	return config.FormatDuration(d.Duration)
+}
+
+func (d *durationFlag) Set(s string) error {
+	v, err := config.ParseDuration(s)
+	if err != nil {
+		return err
+	}
+	if v <= 0 {
+		return errors.New("must be longer than nothing")
+	}
+	d.Duration = v
+	return nil
+}
+
+func (d *durationFlag) Type() string { return "time" }
+
+// target reads what a change is about. A single address stands for what a
+// jail would ban, which for IPv6 is its network; how it was taken is said
+// where it is not what was written.
+func target(text string) (p netip.Prefix, said string, err error) {
+	if !strings.Contains(text, "/") {
+		a, err := address(text)
+		if err != nil {
+			return p, "", err
+		}
+		if p = detector.TargetOf(a); !p.IsSingleIP() {
+			said = fmt.Sprintf("%s is taken as its network %s; %s/%d is the address alone", a, p, a, a.BitLen())
+		}
+		return p, said, nil
+	}
+	return network(text)
+}
+
+// network reads a range.
+func network(text string) (p netip.Prefix, said string, err error) {
+	p, ok := config.ParsePrefix(text)
+	if !ok {
+		return p, "", usageError{fmt.Errorf("%q is no address and no range like 203.0.113.0/24", text)}
+	}
+	if p != p.Masked() {
+		said = fmt.Sprintf("%s is taken as %s", text, p.Masked())
+	}
+	return p.Masked(), said, nil
+}
+
+// address reads a single address.
+func address(text string) (netip.Addr, error) {
+	a, ok := parser.ParseAddr([]byte(text))
+	if !ok || strings.Contains(text, "%") {
+		return a, usageError{fmt.Errorf("%q is no address", text)}
+	}
+	return a, nil
+}
+
+// say tells a person how what they wrote was taken.
+func (a *access) say(text string) {
+	if text != "" {
+		fmt.Fprintln(a.p.Err, "tailban:", text)
+	}
+}
+
+// exactArgs is cobra's check with an error of ours.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s takes %s, but got %s", c.CommandPath(), what, plural(len(args), "argument"))}
+		}
+		return nil
+	}
+}
+
+// errUnhealthy ends a check that has said all there is to say.
+var errUnhealthy = errors.New("the daemon is not healthy")
+
+// exitCode is what a command's error means to who started it.
+func exitCode(err error) int {
+	var e *control.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usageError{}):
+		return exitUsage
+	case errors.Is(err, errUnhealthy):
+		return exitUnhealthy
+	case errors.As(err, &e) && e.Code == control.CodeUnreachable:
+		return exitNoDaemon
+	}
+	return exitError
+}
+
+// complain writes an error of the daemon, or of the way to it.
+func complain(p *Process, e *control.Error) {
+	for _, x := range e.Problems {
+		fmt.Fprintln(p.Err, asWritten(x))
+	}
+	fmt.Fprintln(p.Err, "tailban:", term.Escape(e.Message))
+	if e.Hint != "" {
+		fmt.Fprintln(p.Err, "tailban: hint:", term.Escape(e.Hint))
+	}
+}
+
+// asWritten makes a message about the configuration harmless, and leaves its
+// backslashes as check shows them.
+func asWritten(text string) string {
+	parts := strings.Split(text, `\`)
+	for i, x := range parts {
+		parts[i] = term.Escape(x)
+	}
+	return strings.Join(parts, `\`)
+}
+
+// interrupted tells whether the person, or the system, ended a command.
+func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

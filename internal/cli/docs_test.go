@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+const commandsPage = "../../docs/commands.md"
+
+// The page names every command and every flag, in the command's own section.
+func TestDocumentedFlags(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(commandsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, s := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(s, "\n")
+		for _, name := range strings.Split(title, ", ") {
+			sections[name] = body
+		}
+	}
+	named := func(body string, f *pflag.Flag) bool {
+		return regexp.MustCompile(`--` + regexp.QuoteMeta(f.Name) + `\b`).MatchString(body)
+	}
+	root := newRoot(&Process{})
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !named(string(text), f) {
+			t.Errorf("%s does not name --%s", commandsPage, f.Name)
+		}
+	})
+	for _, c := range root.Commands() {
+		body, ok := sections[c.Name()]
+		if !ok {
+			t.Errorf("%s has no section %q", commandsPage, c.Name())
+			continue
+		}
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !named(body, f) {
+				t.Errorf("section %q of %s does not name --%s", c.Name(), commandsPage, f.Name)
+			}
+		})
+		delete(sections, c.Name())
+	}
+	delete(sections, "Exit codes")
+	for name := range sections {
+		t.Errorf("section %q of %s is of no command", name, commandsPage)
+	}
+}
+
+// Every command of the page that asks a daemon shows what the page says, with
+// the sample. With UPDATE set, the page is written instead.
+func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(commandsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	update := os.Getenv("UPDATE") != ""
+	block := regexp.MustCompile("(?ms)^```console\n\\$ ([^\n]*)\n(.*?)^```$")
+	page := block.ReplaceAllStringFunc(string(text), func(b string) string {
+		m := block.FindStringSubmatch(b)
+		line, want := m[1], m[2]
+		args := strings.Fields(line)[1:]
+		shown[args[0]] = true
+		d := newFake()
+		var got string
+		if args[0] == "events" {
+			d.stay = true
+			got, _, _ = followUntil(t, d, len(d.events))
+		} else {
+			got = run(t.Context(), serve(t, d), "", words(line)[1:]...).both
+		}
+		if diff := cmp.Diff(want, got); diff != "" && !update {
+			t.Errorf("$ %s\nin %s is not what is shown (-page +shown):\n%s", line, commandsPage, diff)
+		}
+		return "```console\n$ " + line + "\n" + got + "```"
+	})
+	if update {
+		if err := os.WriteFile(commandsPage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range controlCommands() {
+		if name := strings.Fields(c)[0]; !shown[name] {
+			t.Errorf("%s has no example of %s", commandsPage, name)
+		}
+	}
+}
+
+// words splits a command line as a shell does, as far as the page needs it.
+func words(line string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
+		out = append(out, m[1]+m[2]+m[3])
+	}
+	return out
+}

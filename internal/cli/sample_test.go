@@ -1,0 +1,366 @@
+package cli
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/tailban/tailban/internal/control"
+)
+
+// at is a time of the sample, in seconds from its now.
+func at(seconds int) time.Time {
+	return time.Date(2026, 11, 30, 4, 32, 16, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+const (
+	minute = 60
+	hour   = 3600
+	day    = 86400
+)
+
+// busyStatus is a daemon with much to do, and with troubles of all kinds.
+func busyStatus() *control.Status {
+	return &control.Status{
+		Version: "1.4.0", PID: 812, Now: at(0), Started: at(-12*day - 4*hour),
+		Config:  control.ConfigStatus{Path: "/etc/tailban/jails.toml", Loaded: at(-2*hour - 22*minute)},
+		Healthy: false,
+		Problems: []control.Problem{
+			{Kind: "failing", Where: "edge", Text: "no answer from 192.0.2.80:443: i/o timeout", Since: at(-14 * minute)},
+			{Kind: "blind", Where: "shop", Text: "none of its latest 1,000 lines are understood", Since: at(-2 * hour)},
+			{Kind: "held", Where: "scanner", Text: "only observes"},
+		},
+		Jails: []control.JailStatus{
+			{
+				Name: "web", Mode: control.ModeEnforce, Logs: []string{"nginx"}, Limit: 50, Window: 60, Ban: []float64{hour, 6 * hour, day},
+				Actions: []string{"firewall"}, Matched: 18_204_331, Decisions: 3_482, Bans: 412, LastBan: at(-41),
+			},
+			{
+				Name: "sign-in", Mode: control.ModeEnforce, Logs: []string{"nginx", "shop"}, Limit: 10, Window: 60, Ban: []float64{hour},
+				Actions: []string{"firewall", "edge"}, Matched: 48_120, Decisions: 921, Refused: 3, Bans: 87, LastBan: at(-3 * minute),
+			},
+			{
+				Name: "scanner", Mode: control.ModeHeld, Held: &control.Held{Since: at(-20 * minute), Until: at(40 * minute), Reason: "release of the shop", By: "uid 1000"},
+				Logs: []string{"nginx"}, Limit: 20, Window: 60, Ban: []float64{day}, Actions: []string{"firewall"},
+				Matched: 9_114, Decisions: 205, LastBan: at(-5 * hour),
+			},
+			{Name: "hotlinks", Mode: control.ModeObserve, Logs: []string{"shop"}, Limit: 200, Window: 600, Ban: []float64{hour}, Matched: 77},
+		},
+		Logs: []control.LogStatus{
+			{
+				Name: "nginx", Format: "nginx", Lines: 24_118_870, Bytes: 5_120_000_000,
+				Steps: map[string]uint64{"unparsed": 12, "counted": 17_000_000}, Unparsed: 12, Behind: 0,
+				LastLine: at(0), LastEvent: at(-1),
+				Files: []control.FileStatus{
+					{Path: "/var/log/nginx/access.log", State: "following", Offset: 91_234_567, Last: at(0)},
+					{Path: "/var/log/nginx/api-access.log", State: "failing", Err: "permission denied"},
+				},
+			},
+			{
+				Name: "shop", Format: "%h %l %u %t \"%r\" %>s %b", Lines: 5_012, Bytes: 900_000,
+				Steps: map[string]uint64{"not a record": 12, "unparsed": 4_750}, Unparsed: 4_750, Cut: 2, Gaps: 1, Blind: true, Behind: 3_407_872,
+				LastLine: at(-8), LastEvent: at(-hour - 8), Polling: true,
+				Files: []control.FileStatus{{Path: "/var/log/apache2/shop.log", State: "following", Offset: 900_000}},
+			},
+		},
+		Actions: []control.ActionStatus{
+			{
+				Name: "firewall", Type: "nftables", Since: at(-12 * day), Desired: 499, LastPass: at(-22),
+				DriftAdded: 12, DriftRemoved: 3, DriftCorrected: 1, Repairs: 2,
+			},
+			{
+				Name: "edge", Type: "command", Failing: true, Since: at(-14 * minute), Err: "no answer from 192.0.2.80:443: i/o timeout",
+				Desired: 87, Pending: 9, LastPass: at(-15 * minute), Rejected: 4,
+			},
+		},
+		Budgets: []control.Budget{
+			{Name: "windows", Unit: "bytes", Used: 41_943_040, Limit: 67_108_864},
+			{Name: "bans", Unit: "bans", Used: 499, Limit: 100_000},
+			{Name: "evidence", Unit: "lines", Used: 4_990, Limit: 5_000, Dropped: 312},
+		},
+		Bans: 499,
+	}
+}
+
+// calmStatus is a daemon without troubles.
+func calmStatus() *control.Status {
+	s := busyStatus()
+	s.Healthy, s.Problems = true, []control.Problem{}
+	s.Jails, s.Logs, s.Actions, s.Budgets = s.Jails[:1], s.Logs[:1], s.Actions[:1], s.Budgets[:2]
+	s.Logs[0].Files = s.Logs[0].Files[:1]
+	return s
+}
+
+// lastGoodStatus is a daemon that started with a broken configuration.
+func lastGoodStatus() *control.Status {
+	s := calmStatus()
+	s.Healthy = false
+	s.Config.LastGood = true
+	s.Config.Problems = []string{`/etc/tailban/jails.toml:12: jails.web.limit: must be a number, is "fifty"`}
+	s.Problems = []control.Problem{{Kind: "config", Where: "/etc/tailban/jails.toml", Text: "1 problem"}}
+	return s
+}
+
+// attack is what a client may write to act on a terminal.
+const attack = "curl\x1b[2J\u009b31m\u202e\\x41"
+
+func crossingLine() *control.Line {
+	return &control.Line{
+		Log: "nginx", File: "/var/log/nginx/access.log", Offset: 91_230_113, Time: at(-3 * minute), Client: netip.MustParseAddr("203.0.113.66"),
+		Method: "POST", Path: "/sign-in", Status: 401, Agent: attack, Step: "counted", Jails: []string{"sign-in"},
+	}
+}
+
+func sampleBans() *control.Bans {
+	signIn := control.Owner{
+		Jail: "sign-in", Client: netip.MustParseAddr("203.0.113.66"), Since: at(-3 * minute), Until: at(57 * minute), Offence: 2,
+		Count: 11, Limit: 10, Window: 60, Plane: "direct", Event: at(-3 * minute), File: "/var/log/nginx/access.log", Offset: 91_230_113,
+		Line: crossingLine(), Actions: []string{"firewall", "edge"},
+	}
+	web := control.Owner{
+		Jail: "web", Client: netip.MustParseAddr("203.0.113.66"), Since: at(-2 * minute), Until: at(58 * minute), Offence: 1,
+		Count: 51, Limit: 50, Window: 60, Plane: "direct", Event: at(-2 * minute), Actions: []string{"firewall"},
+	}
+	return &control.Bans{Now: at(0), Total: 4, Bans: []control.Ban{
+		{
+			Target: netip.MustParsePrefix("203.0.113.66/32"), Origin: "web1", Since: at(-3 * minute), Until: at(58 * minute),
+			Owners: []control.Owner{signIn, web},
+			Actions: []control.AtAction{
+				{Action: "firewall", Until: at(58 * minute), Held: ptr(true), Ends: at(58 * minute), Packets: ptr(uint64(1_204))},
+				{Action: "edge", Until: at(57 * minute), Held: ptr(false), Err: ""},
+			},
+			Seen: 5, LastSeen: at(-170),
+		},
+		{
+			Target: netip.MustParsePrefix("2001:db8:42:7::/64"), Origin: "web1", Since: at(-5 * hour), Until: at(19 * hour),
+			Owners: []control.Owner{{
+				Jail: "scanner", Client: netip.MustParseAddr("2001:db8:42:7::1"), Since: at(-5 * hour), Until: at(19 * hour), Offence: 1,
+				Count: 21, Limit: 20, Window: 60, Plane: "direct", Actions: []string{"firewall"},
+			}},
+			Actions: []control.AtAction{{Action: "firewall", Until: at(19 * hour), Held: ptr(true), Ends: at(19 * hour), Packets: ptr(uint64(88))}},
+		},
+		{
+			Target: netip.MustParsePrefix("198.51.100.0/24"), Origin: "web1", Since: at(-40), Until: at(2*hour - 40),
+			Owners: []control.Owner{{
+				Since: at(-40), Until: at(2*hour - 40), Reason: "ticket 4711", By: "uid 0", Actions: []string{"firewall", "edge"},
+			}},
+			Actions: []control.AtAction{
+				{Action: "firewall", Until: at(2*hour - 40), Held: ptr(true), Ends: at(2*hour - 40), Packets: ptr(uint64(0))},
+				{Action: "edge", Until: at(2*hour - 40), Err: "it can't list what it holds"},
+			},
+		},
+		{
+			Target: netip.MustParsePrefix("192.0.2.9/32"), Origin: "web1", Since: at(-20 * minute), Until: at(40 * minute), Observed: true,
+			Owners: []control.Owner{{
+				Jail: "hotlinks", Client: netip.MustParseAddr("192.0.2.9"), Since: at(-20 * minute), Until: at(40 * minute), Offence: 1,
+				Count: 201, Limit: 200, Window: 600, Plane: "forwarded", Actions: []string{},
+			}},
+			Actions: []control.AtAction{},
+			Seen:    31, LastSeen: at(-5),
+		},
+	}}
+}
+
+func bannedExplanation() *control.Explanation {
+	return &control.Explanation{
+		Now: at(0), Address: netip.MustParseAddr("203.0.113.66"), Target: netip.MustParsePrefix("203.0.113.66/32"),
+		Conclusion: control.Banned, Text: "203.0.113.66 is banned by sign-in and web for another 58m.",
+		Bans: sampleBans().Bans[:1],
+		Fill: []control.Fill{
+			{Jail: "scanner", Count: 7, Limit: 20, Window: 60, First: at(-50), Last: at(-4)},
+		},
+		Offences: []control.Offence{
+			{History: "sign-in", Count: 2, Last: at(-3 * minute), Until: at(30*day - 3*minute), Next: 6 * hour},
+		},
+		Forgiven: []control.Pardon{
+			{Target: netip.MustParsePrefix("203.0.113.0/24"), Jail: "hotlinks", Before: at(-hour), Reason: "a mistake of ours", By: "uid 1000"},
+			{Target: netip.MustParsePrefix("203.0.113.66/32"), Before: at(-2 * day)},
+		},
+		Seen: []control.Seen{
+			{
+				Log: "nginx", Bytes: 8 << 20, Lines: 1_241, First: at(-8 * minute), Last: at(-4), Partial: true,
+				Steps: map[string]int{"counted": 62, "already banned": 1_179},
+			},
+			{Log: "shop", Err: "open /var/log/apache2/shop.log: permission denied"},
+			{Log: "api", Bytes: 4_096},
+		},
+		Evidence: []control.Line{
+			*crossingLine(),
+			{
+				Log: "nginx", File: "/var/log/nginx/access.log", Offset: 91_234_001, Time: at(-4), Client: netip.MustParseAddr("203.0.113.66"),
+				Method: "GET", Path: "/a/very/long/way/down/to/something/that/is/not/there.php", Status: 404, Agent: "python-requests/2.32.3", Step: "already banned",
+			},
+		},
+		Through: "edge does not hold the ban: it fails since 14m ago. Requests by way of it still arrive.",
+		Notes:   []string{"Its latest line is 4 s old."},
+	}
+}
+
+func unseenExplanation() *control.Explanation {
+	return &control.Explanation{
+		Now: at(0), Address: netip.MustParseAddr("2001:db8::7"), Target: netip.MustParsePrefix("2001:db8::/64"),
+		Conclusion: control.Unseen, Text: "2001:db8::7 is not banned, and nothing is known of it.",
+	}
+}
+
+func sampleLine() *control.LineExplanation {
+	return &control.LineExplanation{
+		Log: "nginx", Format: "nginx",
+		Fields: []control.Field{
+			{Name: "peer", Value: "10.0.0.1"}, {Name: "time", Value: "2026-11-30T04:32:12Z"}, {Name: "header", Value: "203.0.113.66"},
+			{Name: "method", Value: "POST"}, {Name: "path", Value: "/sign-in"}, {Name: "status", Value: "401"}, {Name: "agent", Value: attack},
+		},
+		Hops: []control.Hop{
+			{From: "peer", Value: "10.0.0.1", Trusted: true, Result: "a trusted proxy: its header is read"},
+			{From: "header", Value: "203.0.113.66", Result: "the client"},
+		},
+		Plane: "forwarded", Client: netip.MustParseAddr("203.0.113.66"), Target: netip.MustParsePrefix("203.0.113.66/32"),
+		Steps: []control.StepTrace{
+			{Number: 1, Name: "parses", Result: "yes"},
+			{Number: 2, Name: "client", Result: "203.0.113.66"},
+			{Number: 3, Name: "allowed", Result: "no"},
+			{Number: 7, Name: "jails", Result: "sign-in counts it", Stops: true},
+		},
+		Jails: []control.JailTrace{
+			{Jail: "sign-in", Matches: true, Count: 7, Limit: 10, Conditions: []control.Condition{
+				{Field: "method", Want: "POST", Got: "POST", Holds: true},
+				{Field: "path", Want: "/sign-in or /sign-up or /reset/*", Got: "/sign-in", Holds: true},
+			}},
+			{Jail: "scanner", Count: 0, Limit: 20, Conditions: []control.Condition{
+				{Field: "status", Want: "404 or 5xx", Got: "401"},
+				{Field: "path", Not: true, Want: "~^/assets/", Got: "/sign-in", Holds: true},
+			}},
+		},
+		Step: "counted", Outcome: "sign-in counts this line for 203.0.113.66.",
+	}
+}
+
+func sampleEvents() []control.Event {
+	target := netip.MustParsePrefix("203.0.113.66/32")
+	return []control.Event{
+		{
+			Time: at(-3 * minute), Kind: "ban", Target: target, Client: target.Addr(), Jail: "sign-in", Until: at(57 * minute),
+			Offence: 2, Count: 11, Limit: 10, Window: 60, Plane: "direct", Line: crossingLine(),
+		},
+		{Time: at(-60), Kind: "refuse", Target: netip.MustParsePrefix("10.0.0.1/32"), Jail: "web", Count: 51, Limit: 50, Window: 60, Reason: "it is a trusted proxy"},
+		{Time: at(-40), Kind: "hold", Jail: "scanner", Until: at(40 * minute), Reason: "release of the shop\x1b[2J", By: "uid 1000"},
+		{Time: at(-2), Kind: "end", Target: netip.MustParsePrefix("2001:db8:42:7::/64"), Jail: "web"},
+		{Time: at(-1), Kind: "alarm", Reason: "the log shop is blind"},
+	}
+}
+
+// fakeDaemon answers with the sample, or with what a test sets, and records
+// what it was asked.
+type fakeDaemon struct {
+	status  *control.Status
+	explain *control.Explanation
+	unban   *control.UnbanResult
+	reload  *control.ReloadResult
+	events  []control.Event
+	stay    bool  // the stream of events goes on
+	err     error // instead of every answer
+
+	asked any // the last request
+}
+
+var _ control.Operator = (*fakeDaemon)(nil)
+
+func newFake() *fakeDaemon {
+	return &fakeDaemon{
+		status: busyStatus(), explain: bannedExplanation(), events: sampleEvents(),
+		unban: &control.UnbanResult{
+			Lifted: 2, Kept: 1, Cleared: 9, Notes: []string{"192.0.2.9 is in the deny list, and will be banned again"},
+			Targets: []netip.Prefix{netip.MustParsePrefix("203.0.113.66/32"), netip.MustParsePrefix("203.0.113.77/32")},
+		},
+		reload: &control.ReloadResult{
+			Changes: []string{"jails.web: limit 50 → 40", "jails.hotlinks: new"}, Warnings: []string{"jails.hotlinks has no action"},
+			Restart: []string{"state_dir"},
+		},
+	}
+}
+
+func (d *fakeDaemon) Status(context.Context) (*control.Status, error) { return d.status, d.err }
+
+func (d *fakeDaemon) Bans(_ context.Context, q control.BansQuery) (*control.Bans, error) {
+	d.asked = q
+	b := sampleBans()
+	if q.Jail == "quiet" {
+		b.Bans, b.Total = []control.Ban{}, 0
+	}
+	if q.Limit > 0 {
+		b.Bans = b.Bans[:min(q.Limit, len(b.Bans))]
+	}
+	return b, d.err
+}
+
+func (d *fakeDaemon) Explain(_ context.Context, a netip.Addr) (*control.Explanation, error) {
+	d.asked = a
+	if a.Is6() {
+		return unseenExplanation(), d.err
+	}
+	return d.explain, d.err
+}
+
+func (d *fakeDaemon) ExplainLine(_ context.Context, q control.LineQuery) (*control.LineExplanation, error) {
+	d.asked = q
+	return sampleLine(), d.err
+}
+
+// Follow sends the sample's events, and then ends as a daemon does, or stays.
+func (d *fakeDaemon) Follow(ctx context.Context) (<-chan control.Event, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	c := make(chan control.Event)
+	go func() {
+		defer close(c)
+		for _, e := range d.events {
+			select {
+			case c <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if d.stay {
+			<-ctx.Done()
+		}
+	}()
+	return c, nil
+}
+
+func (d *fakeDaemon) Ban(_ context.Context, _ control.Caller, q control.BanRequest) (*control.BanResult, error) {
+	d.asked = q
+	r := &control.BanResult{Target: q.Target, Until: at(hour), Actions: []string{"firewall", "edge"}}
+	if inside := netip.MustParsePrefix("203.0.113.66/32"); q.Target.Contains(inside.Addr()) && q.Target != inside {
+		r.Absorbed, r.Notes = []netip.Prefix{inside}, []string{"edge fails now, and gets it later"}
+	}
+	return r, d.err
+}
+
+func (d *fakeDaemon) Unban(_ context.Context, _ control.Caller, q control.UnbanRequest) (*control.UnbanResult, error) {
+	d.asked = q
+	return d.unban, d.err
+}
+
+func (d *fakeDaemon) Allow(_ context.Context, _ control.Caller, q control.AllowRequest) (*control.AllowResult, error) {
+	d.asked = q
+	r := &control.AllowResult{Target: q.Target, Lifted: 1}
+	if !q.End {
+		r.Until = at(2 * hour)
+	}
+	return r, d.err
+}
+
+func (d *fakeDaemon) Hold(_ context.Context, _ control.Caller, q control.HoldRequest) (*control.HoldResult, error) {
+	d.asked = q
+	if q.Resume {
+		return &control.HoldResult{Jail: q.Jail, Mode: control.ModeEnforce, Was: control.ModeHeld}, d.err
+	}
+	return &control.HoldResult{Jail: q.Jail, Mode: control.ModeHeld, Was: control.ModeEnforce}, d.err
+}
+
+func (d *fakeDaemon) Reload(context.Context, control.Caller) (*control.ReloadResult, error) {
+	return d.reload, d.err
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
+)
+
+func newStatus(a *access) *cobra.Command {
+	var check bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the daemon is",
+		Long: `Show the daemon at a glance: whether it is healthy and what is wrong, its
+jails, logs and actions, and how much of what is bounded is used. Counters are
+since the daemon's start.
+
+With --check only what is wrong is shown, and the exit code tells a monitor:
+0 healthy, 3 something is blind, failing, behind or the like, 4 no daemon
+answers, 1 it can't be told.`,
+		Example: `  tailban status
+  tailban status --check || mail -s "tailban on $(hostname)" root </dev/null
+  tailban status --json | jq '.jails[] | {name, bans}'`,
+		Args: noArgs,
+	}
+	asJSON := jsonFlag(c)
+	c.Flags().BoolVar(&check, "check", false, "show only what is wrong; exit with 3 if anything is")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := a.client().Status(c.Context())
+		if err != nil {
+			return err
+		}
+		if !check {
+			return answer(a.p, *asJSON, s, showStatus)
+		}
+		if *asJSON {
+			err = writeJSON(a.p.Out, s.Problems)
+		} else if len(s.Problems) > 0 {
+			out := newScreen(a.p)
+			problemsTable(s).write(out)
+			err = out.flush()
+		}
+		if err != nil || s.Healthy {
+			return err
+		}
+		return errUnhealthy
+	}
+	return c
+}
+
+func showStatus(s *screen, st *control.Status) {
+	if st.Healthy {
+		s.print(styled{"healthy", good})
+	} else {
+		s.print(styled{"not healthy", bad}, ": ", plural(len(st.Problems), "problem"))
+	}
+	s.printf("tailban %s, process %d, up %s, %s", st.Version, st.PID, brief(st.Now.Sub(st.Started)), many(st.Bans, "ban"))
+	s.printf("configuration %s, read %s", orElse(st.Config.Path, "built in"), clock(st.Config.Loaded))
+	if st.Config.LastGood {
+		s.print(styled{"The configuration's file has problems, so what ran before it goes on:", bad})
+		for _, x := range st.Config.Problems {
+			s.print("  ", x)
+		}
+	}
+	if len(st.Problems) > 0 {
+		s.section("Problems")
+		problemsTable(st).write(s)
+	}
+	s.section("Jails")
+	jailsTable(st).write(s)
+	s.section("Logs")
+	logsTable(st).write(s)
+	s.section("Actions")
+	actionsTable(st).write(s)
+	s.section("Budgets")
+	budgetsTable(st).write(s)
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func problemsTable(st *control.Status) *table {
+	t := &table{}
+	for _, p := range st.Problems {
+		kind, text := styled{p.Kind, bad}, p.Text
+		if p.Kind == "held" {
+			kind.style = odd
+		}
+		if !p.Since.IsZero() {
+			text += " (" + ago(st.Now, p.Since) + ")"
+		}
+		t.row(kind, p.Where, text)
+	}
+	return t
+}
+
+func jailsTable(st *control.Status) *table {
+	t := &table{head: []string{"jail", "mode", "limit", "matched", "decisions", "bans", "last ban"}, shrink: []int{0}}
+	for _, j := range st.Jails {
+		mode := styled{j.Mode, plain}
+		if j.Mode != control.ModeEnforce {
+			mode.style = odd
+		}
+		t.row(j.Name, mode, inWindow(j.Limit, j.Window), thousands(j.Matched), thousands(j.Decisions), thousands(j.Bans), ago(st.Now, j.LastBan))
+		if j.Refused > 0 {
+			t.note("%s of these decisions refused: the target is protected", thousands(j.Refused))
+		}
+		if h := j.Held; h != nil {
+			until := "until it is resumed"
+			if !h.Until.IsZero() {
+				until = "for another " + left(st.Now, h.Until)
+			}
+			t.note("held %s%s", until, reasonText(h.Reason, h.By))
+		}
+	}
+	return t
+}
+
+// following is the state of a file that nothing is wrong with.
+const following = "following"
+
+func logsTable(st *control.Status) *table {
+	t := &table{head: []string{"log", "format", "files", "lines", "parsed", "behind", "last line"}, shrink: []int{0, 1}}
+	for _, l := range st.Logs {
+		records := l.Lines - l.Steps[detector.StepNotRecord.String()]
+		parsed := styled{percent(records-l.Unparsed, records), plain}
+		if l.Blind {
+			parsed.style = bad
+		}
+		t.row(l.Name, l.Format, len(l.Files), thousands(l.Lines), parsed, sizeText(l.Behind), ago(st.Now, l.LastLine))
+		if !l.LastEvent.IsZero() && l.LastLine.Sub(l.LastEvent).Abs() > time.Minute {
+			t.note("its last line says %s, and was read at %s", clock(l.LastEvent), clock(l.LastLine))
+		}
+		if text := lossText(&l); text != "" {
+			t.note("%s", text)
+		}
+		for _, f := range l.Files {
+			switch {
+			case f.Err != "":
+				t.note("%s: %s: %s", f.Path, f.State, f.Err)
+			case f.State != following:
+				t.note("%s: %s", f.Path, f.State)
+			}
+		}
+	}
+	return t
+}
+
+// lossText tells what of a log was not read as it should be.
+func lossText(l *control.LogStatus) string {
+	var parts []string
+	if l.Cut > 0 {
+		parts = append(parts, many(l.Cut, "line")+" too long, and cut")
+	}
+	if l.Gaps > 0 {
+		parts = append(parts, "lines lost "+many(l.Gaps, "time"))
+	}
+	if l.Errors > 0 {
+		parts = append(parts, many(l.Errors, "error")+" of reading")
+	}
+	if l.Polling {
+		parts = append(parts, "without inotify")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func actionsTable(st *control.Status) *table {
+	t := &table{head: []string{"action", "type", "state", "bans", "pending", "drift", "last compared"}, shrink: []int{0}}
+	for _, x := range st.Actions {
+		state := styled{"works", good}
+		if x.Failing {
+			state = styled{"failing", bad}
+		}
+		drift := x.DriftAdded + x.DriftRemoved + x.DriftCorrected
+		t.row(x.Name, x.Type, state, thousands(x.Desired), thousands(x.Pending), thousands(drift), ago(st.Now, x.LastPass))
+		if x.Failing {
+			t.note("it began to fail %s: %s", ago(st.Now, x.Since), x.Err)
+		}
+		if drift > 0 {
+			t.note("found and repaired: %s missing, %s too many, %s with another end",
+				thousands(x.DriftAdded), thousands(x.DriftRemoved), thousands(x.DriftCorrected))
+		}
+		if x.Repairs > 0 {
+			t.note("its rules, changed by others, were repaired %s", many(x.Repairs, "time"))
+		}
+		if x.Rejected > 0 {
+			t.note("bans that it could not take: %s", thousands(x.Rejected))
+		}
+	}
+	return t
+}
+
+func budgetsTable(st *control.Status) *table {
+	t := &table{head: []string{"budget", "used", "of", "share", "dropped"}}
+	for _, b := range st.Budgets {
+		dropped := styled{thousands(b.Dropped), plain}
+		if b.Dropped > 0 {
+			dropped.style = bad
+		}
+		t.row(b.Name, amount(b.Used, b.Unit), amount(b.Limit, b.Unit), percent(uint64(max(b.Used, 0)), uint64(max(b.Limit, 0))), dropped)
+	}
+	return t
+}
+
+// forText writes a length of a request's answer.
+func forText(s float64) string { return config.FormatDuration(seconds(s)) }
