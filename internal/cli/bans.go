@@ -41,12 +41,10 @@ ban, "packets" how many packets the actions have turned away.`,
 			return usageError{fmt.Errorf("--limit is 0 or more, not %d", q.Limit)}
 		}
 		if len(args) == 1 {
-			var said string
 			var err error
-			if q.Overlap, said, err = network(args[0]); err != nil {
+			if q.Overlap, err = network(args[0]); err != nil {
 				return err
 			}
-			a.say(said)
 		}
 		found, err := a.client().Bans(c.Context(), q)
 		if err != nil {

@@ -82,29 +82,31 @@ func (d *durationFlag) Type() string { return "time" }
 // jail would ban, which for IPv6 is its network; how it was taken is said
 // where it is not what was written.
 func target(text string) (p netip.Prefix, said string, err error) {
-	if !strings.Contains(text, "/") {
-		a, err := address(text)
-		if err != nil {
-			return p, "", err
-		}
-		if p = detector.TargetOf(a); !p.IsSingleIP() {
-			said = fmt.Sprintf("%s is taken as its network %s; %s/%d is the address alone", a, p, a, a.BitLen())
-		}
-		return p, said, nil
+	if strings.Contains(text, "/") {
+		p, err = network(text)
+		return p, "", err
 	}
-	return network(text)
+	a, err := address(text)
+	if err != nil {
+		return p, "", err
+	}
+	if p = detector.TargetOf(a); !p.IsSingleIP() {
+		said = fmt.Sprintf("%s is taken as its network %s; %s/%d is the address alone", a, p, a, a.BitLen())
+	}
+	return p, said, nil
 }
 
-// network reads a range.
-func network(text string) (p netip.Prefix, said string, err error) {
+// network reads an address or a range, as it is written.
+func network(text string) (netip.Prefix, error) {
 	p, ok := config.ParsePrefix(text)
-	if !ok {
-		return p, "", usageError{fmt.Errorf("%q is no address and no range like 203.0.113.0/24", text)}
+	switch {
+	case !ok:
+		return p, usageError{fmt.Errorf("%q is no address and no range like 203.0.113.0/24", text)}
+	case p != p.Masked():
+		// A slip of the pen must not become a ban of a network.
+		return p, usageError{fmt.Errorf("%q has bits set behind the mask: is %s meant, or %s?", text, p.Masked(), p.Addr())}
 	}
-	if p != p.Masked() {
-		said = fmt.Sprintf("%s is taken as %s", text, p.Masked())
-	}
-	return p.Masked(), said, nil
+	return p, nil
 }
 
 // address reads a single address.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,14 +60,7 @@ func writeEvent(w io.Writer, s *screen, e *control.Event, asJSON bool) error {
 		showEventLine(s, e)
 		return s.flush()
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, safeJSON(b.String()))
-	return err
+	return writeJSONLine(w, e)
 }
 
 // showEventLine writes an event for a person. Columns are as wide as most

@@ -52,9 +52,7 @@ what each jail makes of it. "--line -" reads it from standard input.`,
 			return explainLine(c, a, q, *asJSON, offline)
 		}
 		if strings.Contains(args[0], "/") {
-			if p, _, err := network(args[0]); err == nil {
-				return usageError{fmt.Errorf("explain takes an address, not a range; tailban bans %s lists the bans in it", p)}
-			}
+			return usageError{errors.New("explain takes an address, not a range; tailban bans lists the bans in one")}
 		}
 		addr, err := address(args[0])
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	esc "github.com/tailban/tailban/internal/term"
@@ -219,31 +220,38 @@ func shorten(text string, n int) string {
 // writeJSON writes a value, indented, in such a way that no text in it acts
 // on a terminal.
 func writeJSON(w io.Writer, v any) error {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
+	enc := json.NewEncoder(safeJSON{w})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, safeJSON(b.String()))
-	return err
+	return enc.Encode(v)
 }
 
-// safeJSON escapes what encoding/json leaves of the characters that can act
-// on a terminal. They can be in strings only.
-func safeJSON(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n' || strconv.IsPrint(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			hi, lo := (r-0x10000)>>10+0xd800, (r-0x10000)&0x3ff+0xdc00
-			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+// writeJSONLine writes a value likewise, on a line of its own.
+func writeJSONLine(w io.Writer, v any) error {
+	enc := json.NewEncoder(safeJSON{w})
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// safeJSON takes whole JSON values and escapes what encoding/json leaves of
+// the characters that can act on a terminal. They can be in strings only.
+type safeJSON struct{ w io.Writer }
+
+func (s safeJSON) Write(p []byte) (int, error) {
+	out := bufio.NewWriter(s.w)
+	var escape []byte
+	for i := 0; i < len(p); {
+		r, size := utf8.DecodeRune(p[i:])
+		if r == '\n' || strconv.IsPrint(r) {
+			out.Write(p[i : i+size])
+		} else {
+			escape = escape[:0]
+			for _, unit := range utf16.AppendRune(nil, r) {
+				escape = fmt.Appendf(escape, `\u%04x`, unit)
+			}
+			out.Write(escape)
 		}
+		i += size
 	}
-	return b.String()
+	return len(p), out.Flush()
 }

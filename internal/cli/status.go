@@ -23,7 +23,7 @@ With --check only what is wrong is shown, and the exit code tells a monitor:
 0 healthy, 3 something is blind, failing, behind or the like, 4 no daemon
 answers, 1 it can't be told.`,
 		Example: `  tailban status
-  tailban status --check || mail -s "tailban on $(hostname)" root </dev/null
+  out=$(tailban status --check 2>&1) || echo "$out" | mail -s "tailban on $(hostname)" root
   tailban status --json | jq '.jails[] | {name, bans}'`,
 		Args: noArgs,
 	}
