@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 )
 
 const commandsPage = "../../docs/commands.md"
@@ -26,32 +25,38 @@ func TestDocumentedFlags(t *testing.T) {
 			sections[name] = body
 		}
 	}
-	named := func(body string, f *pflag.Flag) bool {
-		return regexp.MustCompile(`--` + regexp.QuoteMeta(f.Name) + `\b`).MatchString(body)
-	}
 	root := newRoot(&Process{})
-	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if !named(string(text), f) {
-			t.Errorf("%s does not name --%s", commandsPage, f.Name)
+	for _, f := range flagNames(root.PersistentFlags().FlagUsages()) {
+		if !strings.Contains(string(text), "`"+f+" ") {
+			t.Errorf("%s does not name %s", commandsPage, f)
 		}
-	})
+	}
 	for _, c := range root.Commands() {
 		body, ok := sections[c.Name()]
 		if !ok {
 			t.Errorf("%s has no section %q", commandsPage, c.Name())
 			continue
 		}
-		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && !named(body, f) {
-				t.Errorf("section %q of %s does not name --%s", c.Name(), commandsPage, f.Name)
+		for _, f := range flagNames(c.LocalNonPersistentFlags().FlagUsages()) {
+			if f != "--help" && !strings.Contains(body, "`"+f+"`") {
+				t.Errorf("section %q of %s does not name %s", c.Name(), commandsPage, f)
 			}
-		})
+		}
 		delete(sections, c.Name())
 	}
 	delete(sections, "Exit codes")
 	for name := range sections {
 		t.Errorf("section %q of %s is of no command", name, commandsPage)
 	}
+}
+
+// flagNames are the flags of a help text.
+func flagNames(usages string) []string {
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^\s+(?:-\w, )?(--[\w-]+)`).FindAllStringSubmatch(usages, -1) {
+		names = append(names, m[1])
+	}
+	return names
 }
 
 // Every command of the page that asks a daemon shows what the page says, with
