@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -219,11 +220,12 @@ func answerError(ctx context.Context, err error) error {
 			Message: "the daemon took the request and did not answer in time",
 			Hint:    "a change may still happen; look at the daemon's log",
 		}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return &Error{
 			Code:    CodeUnreachable,
 			Message: "the daemon ended the connection before its answer was complete",
-			Hint:    "it may just have stopped; a change may have been made",
+			Hint:    "it may just have stopped, or have too many connections; a change may have been made",
 		}
 	}
 	return fmt.Errorf("read the daemon's answer: %w", err)

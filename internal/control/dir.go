@@ -83,7 +83,8 @@ type lockFile struct{ f *os.File }
 // lockDir fails if another daemon has its sockets in the directory.
 func lockDir(d *socketDir) (*lockFile, error) {
 	path := filepath.Join(d.path, lockName)
-	f, err := d.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	// Not through root: that follows links inside the directory, whatever the flags.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}

@@ -3,7 +3,9 @@ package control
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -45,8 +47,8 @@ func (e *endpoint) follow(w http.ResponseWriter, r *http.Request) error {
 				}
 				return nil
 			}
-			if s.send(event, len(events) == 0) != nil {
-				if ctx.Err() == nil {
+			if err := s.send(event, len(events) == 0); err != nil {
+				if errors.Is(err, os.ErrDeadlineExceeded) {
 					e.lost.Add(1)
 				}
 				return nil

@@ -86,9 +86,10 @@ func (g *gate) open() int {
 	return g.total
 }
 
-// turnOff says why a connection is closed. What the other side sends is read
-// for a moment: closing before that would make the kernel take the answer
-// away from it. Where many come at a time, most are just closed.
+// turnOff says why a connection is closed. The answer comes after the request,
+// as clients expect, and the rest of that is read before the end: closing
+// sooner would make the kernel take the answer away. Where many come at a
+// time, most are just closed.
 func (g *gate) turnOff(conn net.Conn, reason string) {
 	select {
 	case g.telling <- struct{}{}:
@@ -100,6 +101,9 @@ func (g *gate) turnOff(conn net.Conn, reason string) {
 		defer func() { <-g.telling }()
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(min(g.header, time.Second)))
+		if _, err := conn.Read(make([]byte, 4<<10)); err != nil {
+			return
+		}
 		body, _ := json.Marshal(errorAnswer{&Error{
 			Code: CodeBusy, Message: reason, Hint: "end some, such as those that follow events, or try again",
 		}})

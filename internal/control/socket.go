@@ -80,37 +80,26 @@ type socket struct {
 	remove func(*slog.Logger)
 }
 
-// listen makes a socket. It comes into being under another name and takes
-// connections only when its group and mode are right; then it takes the place
-// of a socket that nobody listens on any more.
+// listen makes a socket, in place of one that nobody listens on any more. The
+// lock of the directory keeps other daemons from doing the same.
 func (d *socketDir) listen(name string, a access, log *slog.Logger) (*socket, error) {
 	path := filepath.Join(d.path, name)
-	fresh := name + ".new"
-	if len(path)+len(".new") > maxSocketPath {
-		return nil, fmt.Errorf("the path %s is too long for a socket: %d bytes at most (take a shorter runtime_dir)",
-			path, maxSocketPath-len(".new"))
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path %s is too long for a socket: %d bytes at most (take a shorter runtime_dir)", path, maxSocketPath)
 	}
 	if err := d.free(name); err != nil {
 		return nil, err
 	}
-	// Left by a daemon that was killed at this very place.
-	if err := d.free(fresh); err != nil {
-		return nil, err
-	}
-	if err := d.root.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old socket: %w", err)
 	}
-	l, err := d.bind(fresh, a, log)
+	l, err := d.bind(path, name, a, log)
 	if err != nil {
 		return nil, fmt.Errorf("make %s: %w", path, err)
 	}
 	s := &socket{UnixListener: l, path: path}
-	if s.made, err = d.root.Lstat(fresh); err == nil {
-		err = d.root.Rename(fresh, name)
-	}
-	if err != nil {
+	if s.made, err = d.root.Lstat(name); err != nil {
 		l.Close()
-		d.root.Remove(fresh)
 		return nil, fmt.Errorf("make %s: %w", path, err)
 	}
 	var once sync.Once
@@ -145,14 +134,14 @@ func (d *socketDir) free(name string) error {
 
 // bind makes a listening socket. Nobody can connect before listen(2), so its
 // rights are right from the first instant, whatever the umask.
-func (d *socketDir) bind(name string, a access, log *slog.Logger) (*net.UnixListener, error) {
+func (d *socketDir) bind(path, name string, a access, log *slog.Logger) (*net.UnixListener, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close() // the listener has a copy
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(d.path, name)}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return nil, os.NewSyscallError("bind", err)
 	}
 	mode := a.mode
