@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	tailband "github.com/tailban/tailban/internal/daemon"
 )
 
 // DefaultConfig is where the configuration is looked for.
@@ -103,7 +105,7 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 	var path string
 	root.PersistentFlags().StringVarP(&path, "config", "c", DefaultConfig, "configuration `file`")
 	a := &access{p: p, config: &path}
-	root.PersistentFlags().StringVar(&a.socketDir, "socket-dir", "", "`folder` of the daemon's sockets (default "+defaultRuntimeDir+")")
+	root.PersistentFlags().StringVar(&a.socketDir, "socket-dir", "", "`folder` of the daemon's sockets (default: runtime_dir of the configuration)")
 	root.AddCommand(
 		newRun(p, &path),
 		newReplay(p, &path),
@@ -112,7 +114,9 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 		newTeardown(p, &path),
 		newStatus(a),
 		newBans(a),
-		newExplain(a, nil),
+		newExplain(a, func(c *config.Config, q control.LineQuery) (*control.LineExplanation, error) {
+			return tailband.ExplainLine(c, q, time.Now())
+		}),
 		newEvents(a),
 		newBan(a),
 		newUnban(a),

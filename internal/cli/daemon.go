@@ -16,10 +16,6 @@ import (
 	"github.com/tailban/tailban/parser"
 )
 
-// defaultRuntimeDir is where the daemon's sockets are if nothing says
-// otherwise.
-const defaultRuntimeDir = "/run/tailban"
-
 // access is how commands reach the daemon.
 type access struct {
 	p         *Process
@@ -35,7 +31,7 @@ func (a *access) dir() string {
 	if a.socketDir != "" {
 		return a.socketDir
 	}
-	return defaultRuntimeDir
+	return config.RuntimeDir(*a.config, a.p.Env)
 }
 
 // answer shows what the daemon answered, to a person or as JSON.

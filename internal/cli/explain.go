@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,6 +84,9 @@ func explainLine(c *cobra.Command, a *access, q control.LineQuery, asJSON bool, 
 	x, err := a.client().ExplainLine(c.Context(), q)
 	if err != nil && offline != nil && exitCode(err) == exitNoDaemon {
 		cfg, bad := config.Load(*a.config, a.p.Env)
+		if errors.Is(bad, fs.ErrNotExist) {
+			return err
+		}
 		if bad != nil {
 			a.say("no daemon answers, and the configuration can't be used instead")
 			return bad

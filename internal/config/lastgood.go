@@ -58,20 +58,30 @@ func LoadLastGood(path string, env []string) (*Config, string, error) {
 	return c, copied, nil
 }
 
-// looseStateDir finds state_dir in a file that is wrong elsewhere.
-func looseStateDir(path string) string {
-	var loose struct {
-		StateDir any `toml:"state_dir"`
+// looseStateDir finds state_dir in a file that may be wrong elsewhere.
+func looseStateDir(path string) string { return looseDir(path, "state_dir", DefaultStateDir) }
+
+// RuntimeDir is where the sockets of a daemon are that runs by the
+// configuration at path, as far as that can be told: the file may be wrong, or
+// not to be read by whoever asks.
+func RuntimeDir(path string, env []string) string {
+	if first := firstDir(env, "RUNTIME_DIRECTORY"); first != "" {
+		return first
 	}
-	data, err := os.ReadFile(path)
-	if err != nil || len(data) > maxFile {
-		return DefaultStateDir
+	return looseDir(path, "runtime_dir", DefaultRuntimeDir)
+}
+
+func looseDir(path, key, otherwise string) string {
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() || st.Size() > maxFile {
+		return otherwise
 	}
-	if _, err := toml.Decode(string(data), &loose); err != nil {
-		return DefaultStateDir
+	loose := map[string]any{}
+	if _, err := toml.DecodeFile(path, &loose); err != nil {
+		return otherwise
 	}
-	if s, ok := loose.StateDir.(string); ok && filepath.IsAbs(s) {
+	if s, ok := loose[key].(string); ok && filepath.IsAbs(s) {
 		return filepath.Clean(s)
 	}
-	return DefaultStateDir
+	return otherwise
 }

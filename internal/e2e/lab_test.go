@@ -216,7 +216,7 @@ func (l *lab) tailban(config string) *tailban {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	path := l.write("jails.toml", fmt.Sprintf("state_dir = %q\n", filepath.Join(l.dir, "state"))+config)
+	path := l.write("jails.toml", fmt.Sprintf("state_dir = %q\nruntime_dir = %q\n", filepath.Join(l.dir, "state"), filepath.Join(l.dir, "run"))+config)
 	d := &tailban{l: l, cmd: exec.Command(bin, "run", "-c", path), log: &syncBuffer{}}
 	d.cmd.Stderr = d.log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
