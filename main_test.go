@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"bytes"
 	"errors"
 	"io/fs"
@@ -32,6 +33,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("RUNTIME_DIRECTORY", filepath.Join(e.WorkDir, "run"))
 			// Configurations take absolute paths only.
 			return expand(filepath.Join(e.WorkDir, "jails.toml"), e.WorkDir)
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "root" {
+				return false, fmt.Errorf("no condition is called %q", cond)
+			}
+			return os.Geteuid() == 0, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor},
 	})

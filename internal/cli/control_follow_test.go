@@ -114,7 +114,7 @@ func TestExplainLineOffline(t *testing.T) {
 	}
 
 	_, errs, err = explain(filepath.Join(dir, "none.toml"), nil, "a line")
-	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(errs, "the configuration can't be used instead") {
+	if exitCode(err) != exitNoDaemon || errs != "" {
 		t.Errorf("with no configuration: %v, said %q", err, errs)
 	}
 

@@ -90,6 +90,9 @@ const (
 // follower asking for it.
 const EventLost = "lost"
 
+// EventFollow is the kind of the first event: from it on, none is missing.
+const EventFollow = "follow"
+
 // Error is a refusal, in words for the person who asked.
 type Error struct {
 	Code     string   `json:"code"`
@@ -437,7 +440,7 @@ type Condition struct {
 // Event is something that happened.
 type Event struct {
 	Time    time.Time    `json:"time"`
-	Kind    string       `json:"kind"` // ban, observe, refuse, past, extend, end, unban, allow, hold, resume, reload, alarm, lost
+	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, hold, resume, reload, alarm, lost
 	Target  netip.Prefix `json:"target,omitzero"`
 	Client  netip.Addr   `json:"client,omitzero"`
 	Jail    string       `json:"jail,omitempty"`

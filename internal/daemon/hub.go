@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tailban/tailban/internal/control"
 )
@@ -35,6 +36,7 @@ func (h *hub) publish(ev control.Event) {
 	if !h.followed() {
 		return
 	}
+	ev.Time, ev.Until = utc(ev.Time), utc(ev.Until)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.followers {
@@ -46,14 +48,16 @@ func (h *hub) publish(ev control.Event) {
 	}
 }
 
-// follow returns a channel of events that is closed when ctx is done.
-func (h *hub) follow(ctx context.Context) (<-chan control.Event, error) {
+// follow returns a channel of events that is closed when ctx is done. The
+// first says that it has begun.
+func (h *hub) follow(ctx context.Context, now time.Time) (<-chan control.Event, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.followers) >= maxFollowers {
 		return nil, &control.Error{Code: control.CodeBusy, Message: "too many follow events already"}
 	}
 	c := make(chan control.Event, followerRoom)
+	c <- control.Event{Time: now.UTC(), Kind: control.EventFollow}
 	h.followers[c] = struct{}{}
 	h.n.Add(1)
 	context.AfterFunc(ctx, func() {

@@ -78,6 +78,7 @@ func (e *engine) status(s *control.Status, now time.Time) {
 	}
 	for i := range e.config.Logs {
 		l := e.logs[e.config.Logs[i].Name]
+		l.health.look(e.log, l) // as it is now, not at the last upkeep
 		ls := control.LogStatus{
 			Name: l.Name, Format: l.format, Lines: l.lines, Steps: map[string]uint64{},
 			Unparsed: l.Steps[detector.StepUnparsed], Cut: l.Cut, Blind: l.health.blind,
