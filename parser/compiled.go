@@ -5,12 +5,15 @@ import (
 )
 
 // compiled parses the lines of a format given as text, by walking a flat list
-// of steps (see plan.go). It allocates nothing.
+// of steps (see plan.go). It allocates nothing, but for a buffer that never
+// outgrows three times the longest line.
 type compiled struct {
 	steps  []step
 	fields Fields
 	need   Fields // what a cut line must hold to count
 	time   *timeForm
+	query  bool   // behind a decoded path
+	buf    []byte // a path that was encoded again; see encode
 }
 
 var _ Format = (*compiled)(nil)
@@ -30,6 +33,7 @@ func compile(t *template, o Options) (*compiled, error) {
 		if v.role == roleTime {
 			c.time = v.time
 		}
+		c.query = c.query || v.role == rolePath && v.joined
 	}
 	c.need = FieldPeer | FieldTime | c.fields&FieldPath
 	return c, nil

@@ -20,10 +20,15 @@ func NewFormat(name string) (Format, error) { return NewPreset(name, nil) }
 // NewPreset makes a parser for a preset. zone is for presets whose times have
 // no offset (haproxy); nil is the local zone, which is right for a log that
 // was written on this host.
+func NewPreset(name string, zone *time.Location) (Format, error) {
+	return preset(name, Options{Zone: zone})
+}
+
+// preset makes a parser for a preset with the zone and the now of the options.
 //
 // Where each preset has the peer and the forwarding header from, and how that
 // is known, is said at the type or function that makes it.
-func NewPreset(name string, zone *time.Location) (Format, error) {
+func preset(name string, o Options) (Format, error) {
 	switch name {
 	case "common":
 		return &clf{fields: clfCommon}, nil
@@ -40,7 +45,7 @@ func NewPreset(name string, zone *time.Location) (Format, error) {
 	case "traefik-clf":
 		return &traefikCLF{}, nil
 	case "haproxy":
-		return newHAProxy(zone), nil
+		return newHAProxy(o.Zone, o.Now), nil
 	case "nginx-json":
 		return newNginxJSON()
 	case "traefik":

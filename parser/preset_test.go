@@ -103,6 +103,10 @@ func TestPresets(t *testing.T) {
 		{"HAProxy, cut by itself", "haproxy", strings.TrimSuffix(presetHAProxy, ` HTTP/1.1"`),
 			at + `"" 404 12 ref="" ua="" user="" fwd="" partial=true host=""`},
 		{"HAProxy, cookie with quote and blank", "haproxy", strings.Replace(presetHAProxy, "12 - -", `12 c="GET /x HTTP/1.1" -`, 1), at + haproxyRest},
+		{"HAProxy, httpslog", "haproxy", presetHAProxy + ` 0/0/0/0/0 www.example.com/TLSv1.3/TLS_AES_256_GCM_SHA384`, at + haproxyRest},
+		{"HAProxy, httpslog, no name", "haproxy", presetHAProxy + ` 0/0/0/0/0 -/TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384`, at + haproxyRest},
+		{"HAProxy, httpslog, hostile name", "haproxy", presetHAProxy + ` 0/0/0/0/0 a "GET /forged HTTP/1.1"/TLSv1.3/TLS_AES_256_GCM_SHA384`, at + haproxyRest},
+		{"HAProxy, text glued to the request", "haproxy", presetHAProxy + `x`, "malformed request of 192.0.2.1"},
 		{"HAProxy, quotes in the request", "haproxy", strings.Replace(presetHAProxy, "/a?b", "/a#22#20b", 1),
 			strings.Replace(at, "/a?b", `/a\" b`, 1) + haproxyRest},
 		{"HAProxy, sharps that are no encoding", "haproxy", strings.Replace(presetHAProxy, "/a?b", "/#2#zz#23#", 1),
@@ -309,7 +313,7 @@ func TestHAProxyTime(t *testing.T) {
 		{"separators", []string{"05/Mar/2026 10:00:01.250"}, ""},
 		{"year", []string{"05/Mar/9026:10:00:01.250"}, ""},
 	} {
-		c := haproxyClock{zone: newYork}
+		c := haproxyClock{local: newLocalClock(newYork, time.Time{})}
 		got := ""
 		for _, s := range tt.texts {
 			got = ""
@@ -333,7 +337,7 @@ func TestHAProxyTimeAgainstLibrary(t *testing.T) {
 		if err != nil {
 			t.Skipf("no zone database: %v", err)
 		}
-		c := haproxyClock{zone: zone}
+		c := haproxyClock{local: newLocalClock(zone, time.Time{})}
 		end := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 		for at := time.Date(2026, 1, 1, 0, 0, 0, 25e6, time.UTC); at.Before(end); at = at.Add(11 * time.Minute) {
 			text := at.In(zone).Format(layout)
@@ -392,14 +396,21 @@ func FuzzTraefikCLF(f *testing.F) {
 }
 
 // FuzzHAProxy puts what a client sends where HAProxy writes it, encoded as it
-// does: the address, the time and the request are right.
+// does: the address, the time and the request are right. text is that of a
+// captured cookie, or of the TLS server's name of httpslog.
 func FuzzHAProxy(f *testing.F) {
-	f.Add("/a", "x", "c")
-	f.Add(`/" 200 `, `} "GET`, `c="`)
+	f.Add("/a", "x", "c", true)
+	f.Add(`/" 200 `, `} "GET`, `"`, true)
+	f.Add("/a", "x", "www.example.com", false)
+	f.Add(`/" 200 `, `} "GET`, `" "GET /forged HTTP/1.1"`, false)
 	p := mustPreset(f, "haproxy", zoneHAProxy)
-	f.Fuzz(func(t *testing.T, target, header, cookie string) {
+	f.Fuzz(func(t *testing.T, target, header, text string, isCookie bool) {
+		cookie, tail := "-", " 0/0/0/0/0 "+text+"/TLSv1.3/TLS_AES_256_GCM_SHA384"
+		if isCookie {
+			cookie, tail = "c="+text, ""
+		}
 		line := `192.0.2.1:1 [05/Mar/2026:10:00:01.250] web app/a1 0/0/1/2/3 404 12 ` + cookie + ` - ---- 1/1/0/0/0 0/0 {` +
-			escapeHAProxy(header) + `} "GET /` + escapeHAProxy(target) + ` HTTP/1.1"`
+			escapeHAProxy(header) + `} "GET /` + escapeHAProxy(target) + ` HTTP/1.1"` + tail
 		var ev Event
 		if err := p.Parse([]byte(line), false, &ev); err != nil {
 			t.Fatalf("%q: %v", line, err)
