@@ -9,7 +9,7 @@ import (
 func FormatNames() []string {
 	return []string{
 		"common", "lighttpd", "combined", "nginx", "vhost_combined", "ingress-nginx", "traefik-clf",
-		"haproxy", "nginx-json", "traefik", "caddy",
+		"squid", "squid-common", "squid-combined", "haproxy", "nginx-json", "traefik", "caddy",
 	}
 }
 
@@ -44,6 +44,12 @@ func preset(name string, o Options) (Format, error) {
 		return &ingressNginx{clf{fields: clfCombined}}, nil
 	case "traefik-clf":
 		return &traefikCLF{}, nil
+	case "squid":
+		return newSquid(), nil
+	case "squid-common":
+		return &squidCLF{}, nil
+	case "squid-combined":
+		return &squidCLF{combined: true}, nil
 	case "haproxy":
 		return newHAProxy(o.Zone, o.Now), nil
 	case "nginx-json":

@@ -3,6 +3,7 @@ package parser
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -24,15 +25,19 @@ const (
 		`"Remote_ip":["203.0.113.66"]}},"user_id":"bob","size":12,"status":404,"resp_headers":{"remote_ip":["203.0.113.66"]}}`
 	presetTraefik = `{"ClientAddr":"192.0.2.1:1","ClientHost":"198.51.100.9, 198.51.100.2","ClientPort":"1","ClientUsername":"-","DownstreamContentSize":12,"DownstreamStatus":404,` +
 		`"RequestHost":"a.example","RequestMethod":"GET","RequestPath":"/a?b","RequestProtocol":"HTTP/1.1","ServiceURL":{"Host":"192.0.2.7:80","User":null},"StartUTC":"2026-03-05T09:00:01.25Z","request_Referer":"r","request_User-Agent":"x","time":"2026-03-05T09:00:02Z"}`
-	presetNginx      = `{"time_iso8601":"2026-03-05T10:00:01+01:00","remote_addr":"192.0.2.1","remote_user":"bob","request":"GET /a?b HTTP/1.1","status":"404","body_bytes_sent":"12","host":"a.example","http_referer":"r","http_user_agent":"x","http_x_forwarded_for":"198.51.100.9, 198.51.100.2"}`
-	presetCombined   = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET /a?b HTTP/1.1" 404 12 "r" "x"`
-	presetTraefikCLF = presetCombined + ` 77 "web@docker" "http://192.0.2.7:80" 2ms`
-	presetHAProxy    = `192.0.2.1:54321 [05/Mar/2026:10:00:01.250] web~ app/a1 0/0/1/2/3 404 12 - - ---- 1/1/0/0/0 0/0 {a.example|x} {} "GET /a?b HTTP/1.1"`
+	presetNginx         = `{"time_iso8601":"2026-03-05T10:00:01+01:00","remote_addr":"192.0.2.1","remote_user":"bob","request":"GET /a?b HTTP/1.1","status":"404","body_bytes_sent":"12","host":"a.example","http_referer":"r","http_user_agent":"x","http_x_forwarded_for":"198.51.100.9, 198.51.100.2"}`
+	presetCombined      = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET /a?b HTTP/1.1" 404 12 "r" "x"`
+	presetTraefikCLF    = presetCombined + ` 77 "web@docker" "http://192.0.2.7:80" 2ms`
+	presetSquid         = `1772701201.250     12 192.0.2.1 TCP_MISS/404 12 GET http://a.example/a?b bob HIER_DIRECT/192.0.2.7 text/html`
+	presetSquidCommon   = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET http://a.example/a?b HTTP/1.1" 404 12 TCP_MISS:HIER_DIRECT`
+	presetSquidCombined = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET http://a.example/a?b HTTP/1.1" 404 12 "r" "x" TCP_MISS:HIER_DIRECT`
+	presetHAProxy       = `192.0.2.1:54321 [05/Mar/2026:10:00:01.250] web~ app/a1 0/0/1/2/3 404 12 - - ---- 1/1/0/0/0 0/0 {a.example|x} {} "GET /a?b HTTP/1.1"`
 )
 
 func TestPresets(t *testing.T) {
 	const at = `192.0.2.1 03-05T09:00:01 "GET" "/a?b" `
 	const clfRest = `"HTTP/1.1" 404 12 ref="r" ua="x" user="bob" fwd="" partial=false host=""`
+	const squidAt = `192.0.2.1 03-05T09:00:01 "GET" "http://a.example/a?b" `
 	const haproxyRest = `"HTTP/1.1" 404 12 ref="" ua="" user="" fwd="" partial=false host=""`
 	syslog := func(header string) string { return header + presetHAProxy }
 	tests := []struct{ name, preset, line, want string }{
@@ -52,6 +57,33 @@ func TestPresets(t *testing.T) {
 			at + haproxyRest},
 		{"nginx, bytes that are no request", "nginx-json", `{"time_iso8601":"2026-03-05T10:00:01+01:00","remote_addr":"192.0.2.1","request":"\u0016\u0003\u0001","request_method":"","status":"400"}`,
 			`192.0.2.1 03-05T09:00:01 "" "\x16\x03\x01" "" 400 -1 ref="" ua="" user="" fwd="" partial=false host=""`},
+
+		{"Squid", "squid", presetSquid, squidAt + `"" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid, nobody", "squid", strings.Replace(presetSquid, " bob ", " - ", 1), squidAt + `"" 404 12 ref="" ua="" user="" fwd="" partial=false host=""`},
+		{"Squid, slow", "squid", strings.Replace(presetSquid, "     12 ", " 1234567 ", 1), squidAt + `"" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid, quote and fake fields in the URL", "squid", strings.Replace(presetSquid, "?b", `?b"203.0.113.66/200`, 1), strings.Replace(squidAt, "?b", `?b\"203.0.113.66/200`, 1) + `"" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid, nothing came", "squid", `1772701201.250      0 192.0.2.1 NONE_NONE/000 0 - error:transaction-end-before-headers - HIER_NONE/- -`,
+			`192.0.2.1 03-05T09:00:01 "" "error:transaction-end-before-headers" "" 0 0 ref="" ua="" user="" fwd="" partial=false host=""`},
+		{"Squid, the next line glued on", "squid", `1772701201.250      0 192.0.2.1 NONE_NONE/400 5 GET http://a.example/allIED/403 9 GET http://b.example/ - HIER_NONE/- -`,
+			`192.0.2.1 03-05T09:00:01 "GET" "http://a.example/allIED/403" "" 400 5 ref="" ua="" user="9" fwd="" partial=false host=""`},
+		{"Squid, a name for the client", "squid", strings.Replace(presetSquid, "192.0.2.1", "a.example", 1), "malformed address"},
+		{"Squid, whole seconds", "squid", strings.Replace(presetSquid, ".250", "", 1), "malformed time of 192.0.2.1"},
+		{"Squid, no elapsed time", "squid", strings.Replace(presetSquid, " 12 192", " - 192", 1), "malformed time"},
+		{"Squid, bad status", "squid", strings.Replace(presetSquid, "/404", "/4040", 1), "malformed status of 192.0.2.1"},
+		{"Squid, no result", "squid", strings.Replace(presetSquid, "TCP_MISS/404", "404", 1), "malformed status of 192.0.2.1"},
+		{"Squid, bad bytes", "squid", strings.Replace(presetSquid, " 12 GET", " x GET", 1), "malformed bytes of 192.0.2.1"},
+		{"Squid, no URL", "squid", `1772701201.250      0 192.0.2.1 NONE_NONE/000 0 GET`, "malformed request of 192.0.2.1"},
+		{"Squid's common", "squid-common", presetSquidCommon, squidAt + `"HTTP/1.1" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid's common, quotes in URL and user", "squid-common", strings.Replace(strings.Replace(presetSquidCommon, "?b", `?b"200`, 1), " bob ", ` b" [05/Mar/2026:11:00:01 +0100%5D "b `, 1),
+			strings.Replace(squidAt, "?b", `?b\"200`, 1) + `"HTTP/1.1" 404 12 ref="" ua="" user="b\" [05/Mar/2026:11:00:01 +0100%5D \"b" fwd="" partial=false host=""`},
+		{"Squid's common, of another server", "squid-common", strings.TrimSuffix(presetSquidCommon, " TCP_MISS:HIER_DIRECT"), "malformed bytes of 192.0.2.1"},
+		{"Squid's common, it is combined", "squid-common", presetSquidCombined, "malformed end of line of 192.0.2.1"},
+		{"Squid's common, too long", "squid-common", `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET ` + strings.Repeat("a", 5000) + `203.0.113.66 - - [05/Mar/2026:10:00:01 +0100] "GET http://a.example/ HTTP/1.1" 200 5 A:B`,
+			`192.0.2.1 03-05T09:00:01 "GET" "` + strings.Repeat("a", 5000) + `203.0.113.66" "" 0 -1 ref="" ua="" user="" fwd="" partial=true host=""`},
+		{"Squid's combined", "squid-combined", presetSquidCombined, squidAt + `"HTTP/1.1" 404 12 ref="r" ua="x" user="bob" fwd="" partial=false host=""`},
+		{"Squid's combined, hostile agent", "squid-combined", strings.Replace(presetSquidCombined, `"x"`, `"x" 200 5 "-" "y" A:B"`, 1),
+			squidAt + `"HTTP/1.1" 404 12 ref="r" ua="x\" 200 5 \"-\" \"y\" A:B" user="bob" fwd="" partial=false host=""`},
+		{"Squid's combined, of another server", "squid-combined", presetCombined, "malformed end of line of 192.0.2.1"},
 
 		{"virtual host", "vhost_combined", "a.example:443 " + presetCombined, at + strings.Replace(clfRest, `host=""`, `host="a.example"`, 1)},
 		{"virtual host, IPv6 name", "vhost_combined", "2001:db8::1:80 " + presetCombined, at + strings.Replace(clfRest, `host=""`, `host="2001:db8::1"`, 1)},
@@ -181,7 +213,8 @@ func presetLines() map[string]string {
 		"traefik-clf": presetTraefikCLF, "vhost_combined": "a.example:80 " + presetCombined,
 		"lighttpd":      strings.Replace(presetCombined, "- bob", "a.example bob", 1),
 		"ingress-nginx": presetCombined + ` 89 0.001 [default-web-80] [] 192.0.2.7:80 59 0.000 200 52`,
-		"combined":      presetCombined, "nginx": presetCombined + ` "-"`, "common": strings.TrimSuffix(presetCombined, ` "r" "x"`),
+		"squid":         presetSquid, "squid-common": presetSquidCommon, "squid-combined": presetSquidCombined,
+		"combined": presetCombined, "nginx": presetCombined + ` "-"`, "common": strings.TrimSuffix(presetCombined, ` "r" "x"`),
 	}
 }
 
@@ -367,6 +400,35 @@ func FuzzPresets(f *testing.F) {
 			}
 			if err == nil && !ev.Peer.IsValid() {
 				t.Fatalf("%s: %q: no peer", name, line)
+			}
+		}
+	})
+}
+
+// FuzzSquid writes what a client sends where Squid does, without the blanks and
+// brackets that it encodes: address, time, status and bytes are right, and so
+// is the target, in all three formats.
+func FuzzSquid(f *testing.F) {
+	f.Add("/a", "bob", "x", false)
+	f.Add(`" 200 5 A:B`, `b" [`, `" "x" A:B`, true)
+	encode := strings.NewReplacer("[", "%5B", "]", "%5D", "\n", "%0A")
+	f.Fuzz(func(t *testing.T, url, user, agent string, cut bool) {
+		url = strings.NewReplacer(" ", "%20", "\n", "%0A").Replace("http://" + url)
+		user, agent = "u"+encode.Replace(user), strings.ReplaceAll(agent, "\n", "")
+		const common = `192.0.2.1 - %s [05/Mar/2026:10:00:01 +0100] "GET %s HTTP/1.1" 404 12`
+		for name, line := range map[string]string{
+			"squid":          fmt.Sprintf(`1772701201.000     12 192.0.2.1 TCP_MISS/404 12 GET %s %s HIER_DIRECT/192.0.2.7 text/html`, url, strings.ReplaceAll(user, " ", "%20")),
+			"squid-common":   fmt.Sprintf(common+` TCP_MISS:HIER_DIRECT`, user, url),
+			"squid-combined": fmt.Sprintf(common+` "-" "%s" TCP_MISS:HIER_DIRECT`, user, url, agent),
+		} {
+			var ev Event
+			err := mustPreset(t, name, nil).Parse([]byte(line), false, &ev)
+			if err != nil || ev.Peer.String() != "192.0.2.1" || ev.Time != 1772701201e9 || string(ev.Target) != url || ev.Status != 404 || ev.Bytes != 12 {
+				t.Fatalf("%s: %q gave %v, %s", name, line, err, show(&ev))
+			}
+			if cut && mustPreset(t, name, nil).Parse([]byte(line[:len(line)/2]), true, &ev) == nil &&
+				(ev.Peer.String() != "192.0.2.1" || ev.Time != 1772701201e9 || ev.Status != 0 && ev.Status != 404) {
+				t.Fatalf("%s: half of %q gave %s", name, line, show(&ev))
 			}
 		}
 	})
