@@ -8,7 +8,7 @@ import (
 // FormatNames lists the presets, the ones with fewer fields first.
 func FormatNames() []string {
 	return []string{
-		"common", "lighttpd", "combined", "nginx", "vhost_combined", "ingress-nginx", "traefik-clf",
+		"common", "lighttpd", "gunicorn", "combined", "nginx", "vhost_combined", "ingress-nginx", "traefik-clf",
 		"squid", "squid-common", "squid-combined", "haproxy", "nginx-json", "traefik", "caddy",
 	}
 }
@@ -44,6 +44,8 @@ func preset(name string, o Options) (Format, error) {
 		return &ingressNginx{clf{fields: clfCombined}}, nil
 	case "traefik-clf":
 		return &traefikCLF{}, nil
+	case "gunicorn":
+		return &gunicorn{}, nil
 	case "squid":
 		return newSquid(), nil
 	case "squid-common":

@@ -85,6 +85,18 @@ func TestPresets(t *testing.T) {
 			squidAt + `"HTTP/1.1" 404 12 ref="r" ua="x\" 200 5 \"-\" \"y\" A:B" user="bob" fwd="" partial=false host=""`},
 		{"Squid's combined, of another server", "squid-combined", presetCombined, "malformed end of line of 192.0.2.1"},
 
+		{"gunicorn", "gunicorn", presetCombined, at + clfRest},
+		{"gunicorn, backslash before quotes", "gunicorn", strings.Replace(strings.Replace(presetCombined, "/a?b", `/a?b\\" 200 5 \"-\" \"`, 1), `"x"`, `"x\\" \"y\"`, 1),
+			strings.Replace(at, "?b", `?b\\\\\" 200 5 \\\"-\\\" \\\"`, 1) + strings.Replace(clfRest, `"x"`, `"x\\\\\" \\\"y\\"`, 1)},
+		{"gunicorn, backslash at the ends", "gunicorn", strings.Replace(strings.Replace(presetCombined, `"r"`, `"r\"`, 1), `"x"`, `"\"`, 1),
+			at + strings.Replace(strings.Replace(clfRest, `"r"`, `"r\\"`, 1), `"x"`, `"\\"`, 1)},
+		{"gunicorn, half a line", "gunicorn", `192.0.2.1 - bob`, "malformed time of 192.0.2.1"},
+		{"gunicorn, no request", "gunicorn", `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET /\" HTTP/1.1`, "malformed request of 192.0.2.1"},
+		{"gunicorn, bad status", "gunicorn", strings.Replace(presetCombined, "404", "4040", 1), "malformed status of 192.0.2.1"},
+		{"gunicorn, bad bytes", "gunicorn", strings.Replace(presetCombined, " 12 ", " x ", 1), "malformed bytes of 192.0.2.1"},
+		{"gunicorn, no agent", "gunicorn", strings.TrimSuffix(presetCombined, ` "x"`), "malformed referer of 192.0.2.1"},
+		{"gunicorn, more behind", "gunicorn", presetCombined + " 5", "malformed agent of 192.0.2.1"},
+
 		{"virtual host", "vhost_combined", "a.example:443 " + presetCombined, at + strings.Replace(clfRest, `host=""`, `host="a.example"`, 1)},
 		{"virtual host, IPv6 name", "vhost_combined", "2001:db8::1:80 " + presetCombined, at + strings.Replace(clfRest, `host=""`, `host="2001:db8::1"`, 1)},
 		{"virtual host without port", "vhost_combined", "a.example " + presetCombined, "malformed host"},
@@ -214,7 +226,7 @@ func presetLines() map[string]string {
 		"lighttpd":      strings.Replace(presetCombined, "- bob", "a.example bob", 1),
 		"ingress-nginx": presetCombined + ` 89 0.001 [default-web-80] [] 192.0.2.7:80 59 0.000 200 52`,
 		"squid":         presetSquid, "squid-common": presetSquidCommon, "squid-combined": presetSquidCombined,
-		"combined": presetCombined, "nginx": presetCombined + ` "-"`, "common": strings.TrimSuffix(presetCombined, ` "r" "x"`),
+		"combined": presetCombined, "gunicorn": strings.Replace(presetCombined, "/a?b", `/a?\\"`, 1), "nginx": presetCombined + ` "-"`, "common": strings.TrimSuffix(presetCombined, ` "r" "x"`),
 	}
 }
 
@@ -430,6 +442,29 @@ func FuzzSquid(f *testing.F) {
 				(ev.Peer.String() != "192.0.2.1" || ev.Time != 1772701201e9 || ev.Status != 0 && ev.Status != 404) {
 				t.Fatalf("%s: half of %q gave %s", name, line, show(&ev))
 			}
+		}
+	})
+}
+
+// FuzzGunicorn writes what a client sends where gunicorn does, with a backslash
+// before quotes only: all of it comes back.
+func FuzzGunicorn(f *testing.F) {
+	f.Add("bob", "a", "r", "x")
+	f.Add(`] "GET`, `\" 200 5 "`, `\`, `" "`)
+	p := mustPreset(f, "gunicorn", nil)
+	f.Fuzz(func(t *testing.T, user, query, referer, agent string) {
+		write := func(s string) string {
+			return strings.ReplaceAll(strings.NewReplacer("\n", "", "\r", "").Replace(s), `"`, `\"`)
+		}
+		user, query, referer, agent = "u"+write(user), write(query), "r"+write(referer), "a"+write(agent)
+		line := `192.0.2.1 - ` + user + ` [05/Mar/2026:10:00:01 +0100] "GET /?` + query + ` HTTP/1.1" 404 12 "` + referer + `" "` + agent + `"`
+		var ev Event
+		if err := p.Parse([]byte(line), false, &ev); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if ev.Peer.String() != "192.0.2.1" || ev.Time != 1772701201e9 || ev.Status != 404 || ev.Bytes != 12 || string(ev.User) != user ||
+			string(ev.Target) != "/?"+query || string(ev.Referer) != referer || string(ev.Agent) != agent {
+			t.Fatalf("%q gave %s", line, show(&ev))
 		}
 	})
 }

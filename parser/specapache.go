@@ -177,6 +177,9 @@ func apacheVariable(m *mapped, item apacheItem, start, end int) (*variable, erro
 		return nil, m.fail(start, end, "older servers (before 2.4.64) write it unescaped, and a client can choose what it holds",
 			"leave it out of this log")
 	case "o", "e", "C", "n", "f", "L", "R", "^ti", "^to":
+	case "(":
+		return nil, m.fail(start, end, "this is a format of gunicorn's, whose values are not escaped as Apache's are",
+			`have it write its default, with a dash for %(u)s, and give format = "gunicorn"`)
 	default:
 		return nil, m.fail(start, end, "Apache has no such directive", "")
 	}
