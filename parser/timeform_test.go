@@ -1,15 +1,11 @@
 package parser
 
 import (
-	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/tailban/tailban/internal/corpus"
 )
 
 func berlin(t testing.TB) *time.Location {
@@ -206,54 +202,4 @@ func FuzzISO(f *testing.F) {
 			t.Fatalf("%q = %v, %v; want %v", s, time.Unix(0, ns).UTC(), ok, want.UTC())
 		}
 	})
-}
-
-// Collected timestamps: of those in a form that a format can have, the
-// instant is right; those without a usable time are refused.
-func TestCollectedDates(t *testing.T) {
-	zone := berlin(t)
-	forms := map[string]*timeForm{
-		"CLF": clfForm(), "ISO": {kind: timeISO, local: newLocalClock(zone, time.Time{})},
-		"seconds": epochForm(1e9), "milliseconds": epochForm(1e6), "microseconds": epochForm(1e3),
-	}
-	for _, spec := range []string{"%{%d/%b/%Y:%T}t", "%{%d/%b/%Y %T %z}t", "%{%Y/%m/%d %T}t", "%{%Y.%m.%d %T}t", "%{%Y%m%dT%H%M%S}t", "%{%Y%m%d %H%M%S}t",
-		"%{%y%m%d %T}t", "%{%d-%b-%Y %T}t", "%{%d-%m-%Y %T}t", "%{%d/%m/%Y %T}t", "%{%m/%d/%Y:%T}t", "%{%d %b %Y %T}t", "%{%b %d %Y %T}t", "%{%a %b %d %T %Y}t",
-		"%{%d/%b/%Y:%T}t.%{msec_frac}t", "%{%d/%b/%Y:%T}t.%{msec_frac}t %{%z}t", "%{%a %b %d %T}t.%{usec_frac}t %{%Y}t"} {
-		forms[spec] = formOf(t, spec, zone)
-	}
-	read := map[string]int{}
-	for _, line := range readLines(t, filepath.Join(corpus.Path(t, "corpus", "dates"), "dates.jsonl")) {
-		var d struct {
-			Text, Note string
-			Now        time.Time
-			UTC        *time.Time
-		}
-		if err := json.Unmarshal(line, &d); err != nil {
-			t.Fatal(err)
-		}
-		for name, form := range forms {
-			ns, ok := form.parse([]byte(d.Text))
-			if !ok {
-				continue
-			}
-			read[name]++
-			switch got := time.Unix(0, ns); {
-			case d.UTC == nil && form.kind == timeEpoch && d.Text == "123456789":
-				// As a guess it means nothing; a format says what it is.
-			case d.UTC == nil:
-				t.Errorf("%q read as %s: %v, but means nothing", d.Text, name, got.UTC())
-			case name == "milliseconds" && len(d.Text) != 13, name == "microseconds" && len(d.Text) != 16:
-				// Seconds are also a number of milliseconds: a format says which.
-			case d.Text == "2026-10-25 02:30:00" && d.Now.Before(got):
-				// Twice on that day; without looking at a clock the second counts.
-			case !got.Truncate(time.Microsecond).Equal(d.UTC.Truncate(time.Microsecond)) && !got.Equal(*d.UTC):
-				t.Errorf("%q read as %s: %v, want %v (%s)", d.Text, name, got.UTC(), d.UTC, d.Note)
-			}
-		}
-	}
-	for name := range forms {
-		if read[name] == 0 {
-			t.Errorf("no text in the collection is a %s", name)
-		}
-	}
 }
