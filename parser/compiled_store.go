@@ -9,6 +9,7 @@ func (w *walk) storeCut(r role, b []byte) {
 	case !w.ev.Partial:
 	case r == roleRequest, r == roleTarget, r == rolePath:
 		w.store(r, b)
+		w.got |= r.field()
 	case r == roleStatus && len(b) == 3:
 		w.store(r, b)
 	}
@@ -105,6 +106,5 @@ func (w *walk) store(r role, b []byte) bool {
 			return false
 		}
 	}
-	w.got |= r.field()
 	return true
 }
