@@ -227,7 +227,17 @@ func (w *walk) quickUntil(s *step) bool {
 	if i := bytes.IndexByte(rest, s.anchor); i > s.at && rest[i-1] != '\\' {
 		if i -= s.at; s.litAt(rest, i) {
 			w.pos += i + len(s.lit)
-			return w.store(s.role, rest[:i])
+			switch value := rest[:i]; s.role { // the long ones without another call
+			case roleReferer:
+				w.ev.Referer = dashNil(value)
+			case roleAgent:
+				w.ev.Agent = dashNil(value)
+			case roleRequest:
+				splitRequest(value, w.ev)
+			default:
+				return w.store(s.role, value)
+			}
+			return true
 		}
 	}
 	return w.until(s)
