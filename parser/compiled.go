@@ -2,15 +2,19 @@ package parser
 
 import (
 	"bytes"
+	"encoding/binary"
 )
 
 // compiled parses the lines of a format given as text, by walking a flat list
-// of steps (see plan.go). It allocates nothing.
+// of steps (see plan.go). It allocates nothing, but for a buffer that never
+// outgrows three times the longest line.
 type compiled struct {
 	steps  []step
 	fields Fields
 	need   Fields // what a cut line must hold to count
 	time   *timeForm
+	query  bool   // behind a decoded path
+	buf    []byte // a path that was encoded again; see encode
 }
 
 var _ Format = (*compiled)(nil)
@@ -25,11 +29,15 @@ func compile(t *template, o Options) (*compiled, error) {
 		return nil, err
 	}
 	c := &compiled{steps: p.steps}
+	for i := range c.steps {
+		c.steps[i].setWord()
+	}
 	for _, v := range t.vars {
 		c.fields |= v.role.field()
 		if v.role == roleTime {
 			c.time = v.time
 		}
+		c.query = c.query || v.role == rolePath && v.joined
 	}
 	c.need = FieldPeer | FieldTime | c.fields&FieldPath
 	return c, nil
@@ -44,14 +52,24 @@ func (c *compiled) Parse(line []byte, cut bool, ev *Event) error {
 		return ErrNotMine
 	}
 	w := walk{c: c, line: line, ev: ev}
-	bad := w.run()
+	n, bad := w.run()
 	switch {
-	case bad == nil, cut && w.got.Has(c.need):
+	case bad == nil, cut && (w.got | c.read(n)).Has(c.need):
 		return nil
 	case line[0] == '#': // asked last: a client's text may come first in the line
 		return ErrNotMine
 	}
 	return bad
+}
+
+// read returns what the first n steps tell.
+func (c *compiled) read(n int) (f Fields) {
+	for i := range n {
+		if op := c.steps[i].op; op != opGroup && op != opGroupEOL {
+			f |= c.steps[i].role.field()
+		}
+	}
+	return f
 }
 
 // walk is the state of parsing one line.
@@ -62,18 +80,19 @@ type walk struct {
 	pos  int    // where the unread line begins
 	end  int    // of the group: where its unread part ends
 	next int    // where the line goes on behind the group
-	got  Fields // what has been read
+	got  Fields // what was read of the step that failed, since the line was cut in it
 }
 
-// run takes all steps. Its error is nil or the part that is wrong.
-func (w *walk) run() *MalformedError {
+// run takes all steps. Its error is nil or the part that is wrong, in the step
+// of that number.
+func (w *walk) run() (failed int, bad *MalformedError) {
 	steps := w.c.steps
 	for i := 0; i < len(steps); i++ {
 		s := &steps[i]
 		ok := true
 		switch s.op {
 		case opUntil:
-			ok = w.until(s)
+			ok = w.quickUntil(s)
 		case opNumber:
 			ok = w.number(s)
 		case opNoName:
@@ -84,14 +103,14 @@ func (w *walk) run() *MalformedError {
 			ok = w.step(s)
 		}
 		if !ok {
-			return s.role.malformed()
+			return i, s.role.malformed()
 		}
 	}
 	// What a server writes behind the last field is not ours.
 	if w.pos < len(w.line) && w.line[w.pos] != ' ' {
-		return w.c.steps[len(w.c.steps)-1].role.malformed()
+		return len(steps), steps[len(steps)-1].role.malformed()
 	}
-	return nil
+	return len(steps), nil
 }
 
 func (w *walk) step(s *step) bool {
@@ -101,7 +120,16 @@ func (w *walk) step(s *step) bool {
 	case opFixed:
 		from := w.pos
 		w.pos += s.n
-		return w.pos <= len(w.line) && w.store(s.role, w.line[from:w.pos]) && w.literal(s.lit)
+		if w.pos > len(w.line) || !w.store(s.role, w.line[from:w.pos]) {
+			return false
+		}
+		if !w.literal(s.lit) {
+			w.got |= s.role.field()
+			return false
+		}
+		return true
+	case opUntilQuotes:
+		return w.until(s)
 	case opWord:
 		return w.word(s)
 	case opGroup:
@@ -162,7 +190,7 @@ func (w *walk) number(s *step) bool {
 		n++
 	}
 	switch {
-	case n == 0 || !hasPrefix(rest[n:], s.lit):
+	case n == 0 || !s.litAt(rest, n):
 		return w.until(s)
 	case s.role == roleBytes:
 		w.ev.Bytes = int64(value)
@@ -189,25 +217,41 @@ func (w *walk) noName(s *step) bool {
 		return false
 	}
 	w.ev.Time = ns
-	w.got |= FieldTime
 	w.pos += end + len(s.behind)
 	return true
 }
 
-func (w *walk) until(s *step) bool {
-	from := w.pos
-	rest := w.line[from:]
-	// The quick way, for a value without a backslash before its end.
-	if i := bytes.IndexByte(rest, s.anchor); i > s.at && rest[i-1] != '\\' && s.empty == "" {
-		if i -= s.at; hasPrefix(rest[i:], s.lit) {
-			w.pos = from + i + len(s.lit)
-			return w.store(s.role, rest[:i])
+// quickUntil is until for a value without a backslash before its end.
+func (w *walk) quickUntil(s *step) bool {
+	rest := w.line[w.pos:]
+	if i := bytes.IndexByte(rest, s.anchor); i > s.at && rest[i-1] != '\\' {
+		if i -= s.at; s.litAt(rest, i) {
+			w.pos += i + len(s.lit)
+			switch value := rest[:i]; s.role { // the long ones without another call
+			case roleReferer:
+				w.ev.Referer = dashNil(value)
+			case roleAgent:
+				w.ev.Agent = dashNil(value)
+			case roleRequest:
+				splitRequest(value, w.ev)
+			default:
+				return w.store(s.role, value)
+			}
+			return true
 		}
 	}
+	return w.until(s)
+}
+
+func (w *walk) until(s *step) bool {
+	from := w.pos
 	end, whole := w.find(s)
 	if !whole {
 		if end < len(w.line) && w.ev.Partial {
-			return w.store(s.role, w.line[from:end]) && false
+			if w.store(s.role, w.line[from:end]) {
+				w.got |= s.role.field()
+			}
+			return false
 		}
 		w.storeCut(s.role, w.line[from:])
 		return false
@@ -240,6 +284,23 @@ func (w *walk) find(s *step) (end int, whole bool) {
 		return w.pos, false
 	}
 	return w.pos + i, hasPrefix(rest[i:], s.lit)
+}
+
+// litAt reports whether the literal stands at b[i:].
+func (s *step) litAt(b []byte, i int) bool {
+	if len(b)-i < 8 || s.mask == 0 {
+		return hasPrefix(b[i:], s.lit)
+	}
+	return binary.LittleEndian.Uint64(b[i:])&s.mask == s.word
+}
+
+// setWord prepares litAt.
+func (s *step) setWord() {
+	if n := len(s.lit); 0 < n && n <= 8 {
+		var b [8]byte
+		copy(b[:], s.lit)
+		s.word, s.mask = binary.LittleEndian.Uint64(b[:]), ^uint64(0)>>(64-8*n)
+	}
 }
 
 // hasPrefix is [bytes.HasPrefix] for literals, which are short.

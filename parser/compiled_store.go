@@ -1,12 +1,15 @@
 package parser
 
+import "bytes"
+
 // storeCut takes the beginning of a value whose end is cut off: what is known
 // of a request, and a status that is whole.
 func (w *walk) storeCut(r role, b []byte) {
 	switch {
 	case !w.ev.Partial:
-	case r == roleRequest, r == roleTarget:
+	case r == roleRequest, r == roleTarget, r == rolePath:
 		w.store(r, b)
+		w.got |= r.field()
 	case r == roleStatus && len(b) == 3:
 		w.store(r, b)
 	}
@@ -17,6 +20,38 @@ func (w *walk) storeCut(r role, b []byte) {
 func (w *walk) storeLoose(r role, b []byte) bool {
 	w.store(r, b) // leaves the field alone if it is bad
 	return true
+}
+
+// encode writes a decoded path as a target that [AppendPath] takes for it: a
+// percent sign in it is one, and no code. If a query can be logged behind the
+// path, it begins at the first "?". The result is in a buffer of the format if
+// it is not the same.
+func (c *compiled) encode(target []byte) []byte {
+	special, path, query := "%#?", target, []byte(nil)
+	if c.query {
+		special = "%#"
+		if i := bytes.IndexByte(target, '?'); i >= 0 {
+			path, query = target[:i], target[i:]
+		}
+	}
+	if !bytes.ContainsAny(path, special) {
+		return target
+	}
+	c.buf = c.buf[:0]
+	for _, b := range path {
+		switch b {
+		case '%':
+			c.buf = append(c.buf, "%25"...)
+		case '#':
+			c.buf = append(c.buf, "%23"...)
+		case '?':
+			c.buf = append(c.buf, "%3F"...)
+		default:
+			c.buf = append(c.buf, b)
+		}
+	}
+	c.buf = append(c.buf, query...)
+	return c.buf
 }
 
 // store puts a value into the event; false if it is malformed.
@@ -45,6 +80,8 @@ func (w *walk) store(r role, b []byte) bool {
 		ev.Method = dashNil(b)
 	case roleTarget:
 		ev.Target = dashNil(b)
+	case rolePath:
+		ev.Target = w.c.encode(dashNil(b))
 	case roleProto:
 		ev.Proto = dashNil(b)
 	case roleHost:
@@ -69,6 +106,5 @@ func (w *walk) store(r role, b []byte) bool {
 			return false
 		}
 	}
-	w.got |= r.field()
 	return true
 }

@@ -39,9 +39,9 @@ type JSONFields struct {
 
 	// TimeForm is how Time is written: "rfc3339" (offset with or without a
 	// colon, required), "clf", or since the epoch in "s", "ms", "us" or "ns",
-	// as a number or a string, with decimals or without. "epoch" tells these
-	// four apart by magnitude, which is right from 1973 on. Empty: whichever
-	// of all these it looks like.
+	// as a number or a string, with decimals or without, from the year 2000 on.
+	// "epoch" tells these four apart by magnitude. Empty: whichever of all
+	// these it looks like.
 	TimeForm string
 }
 

@@ -87,7 +87,7 @@ func parseJSONEpoch(b []byte, form jsonTimeForm) (ns int64, ok bool) {
 		return 0, false
 	}
 	unit := epochUnit(int64(n), form)
-	if n < 0 || int64(n) > maxEpoch*(1e9/unit) {
+	if int64(n) < minEpoch*(1e9/unit) || int64(n) > maxEpoch*(1e9/unit) {
 		return 0, false
 	}
 	if len(part) > 9 {

@@ -4,8 +4,8 @@ import "bytes"
 
 // AppendPath appends the normalised path of a request target to dst: what
 // the server serves, not what was typed. In this order: escapes of the log
-// are undone (\xHH as nginx writes, and Apache's \" \\ \n and the like), the
-// scheme and authority of the absolute form are taken off, query and fragment
+// are undone (\xHH as nginx writes, Apache's \" \\ \n and the like, and \u00HH
+// of nginx's escape=json), the scheme and authority of the absolute form are taken off, query and fragment
 // are cut, percent codes are decoded once, "//" is merged, "." and ".." are
 // resolved; ".." above the root stays at the root. A target that is no path
 // ("*", an authority, bytes that are no request) is appended without its
@@ -48,8 +48,15 @@ func appendUnescaped(dst, b []byte) []byte {
 				continue
 			}
 		}
-		if j := bytes.IndexByte([]byte(`"\bnrtv`), c); j >= 0 {
-			dst = append(dst, "\"\\\b\n\r\t\v"[j])
+		if c == 'u' {
+			if h, ok := hexDigits(b[i+2:], 4); ok && h < ' ' {
+				dst = append(dst, byte(h))
+				b = b[i+6:]
+				continue
+			}
+		}
+		if j := bytes.IndexByte([]byte(`"\bfnrtv`), c); j >= 0 {
+			dst = append(dst, "\"\\\b\f\n\r\t\v"[j])
 		} else {
 			dst = append(dst, '\\', c)
 		}

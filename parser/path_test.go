@@ -60,6 +60,10 @@ func TestAppendPath(t *testing.T) {
 		`/a\xzz`:                           `/a\xzz`,
 		`/a\`:                              `/a\`,
 		`/a\q`:                             `/a\q`,
+		`/a\u0007b\u001F`:                  "/a\x07b\x1f",
+		`/a\f`:                             "/a\f",
+		`/a\u0041`:                         `/a\u0041`,
+		`/a\u000`:                          `/a\u000`,
 		"/a/../b/./c//d/%2e/e/../f?x=/../": "/b/c/d/f",
 		"/redirect?to=http://x/y":          "/redirect",
 		"/redirect/http://x/y":             "/redirect/http:/x/y",
@@ -67,6 +71,35 @@ func TestAppendPath(t *testing.T) {
 	} {
 		if got := string(AppendPath([]byte("pre"), []byte(in))); got != "pre"+want {
 			t.Errorf("AppendPath(%q) = %q, want %q", in, got[3:], want)
+		}
+	}
+}
+
+// A path that the server has decoded is not decoded again.
+func TestDecodedPath(t *testing.T) {
+	const nginx, apache = `$remote_addr [$time_local] `, `%h %t `
+	for _, tt := range []struct{ format, logged, want string }{
+		{nginx + `"$uri"`, `/sign-in`, "/sign-in"},
+		{nginx + `"$uri"`, `/%73ign-in`, "/%73ign-in"},
+		{nginx + `"$document_uri"`, `/a%2e%2e/b`, "/a%2e%2e/b"},
+		{nginx + `"$uri"`, `/a?b`, "/a?b"}, // sent as %3F
+		{nginx + `"$uri"`, `/a#b%`, "/a#b%"},
+		{nginx + `"$uri"`, `/\x22\x5C`, `/"\`},
+		{nginx + `"$uri$is_args$args"`, `/a%41#b?c=%41?d`, "/a%41#b"},
+		{nginx + `"$uri" "$request_uri"`, `/%73ign-in" "/%2573ign-in`, "/%73ign-in"},
+		{nginx + `"$request" "$uri"`, `GET /%2573ign-in HTTP/1.1" "/%73ign-in`, "/%73ign-in"},
+		{nginx + `"$request_uri"`, `/%73ign-in`, "/sign-in"},
+		{"escape=json " + nginx + `"$uri"`, `/a\u000Ab\"%41`, "/a\nb\"%41"},
+		{apache + `"%U"`, `/%73ign-in?`, "/%73ign-in?"},
+		{apache + `"%U%q"`, `/%73ign-in?x`, "/%73ign-in"},
+		{apache + `"%m %U%q %H"`, `GET /%73ign-in?x HTTP/1.1`, "/%73ign-in"},
+		{apache + `"%r"`, `GET /%73ign-in?x HTTP/1.1`, "/sign-in"},
+	} {
+		var ev Event
+		if err := mustNew(t, tt.format, Options{}).Parse([]byte(`192.0.2.1 [05/Mar/2026:10:00:01 +0100] "`+tt.logged+`"`), false, &ev); err != nil {
+			t.Errorf("%s of %s: %v", tt.logged, tt.format, err)
+		} else if got := string(AppendPath(nil, ev.Target)); got != tt.want {
+			t.Errorf("%s of %s: path %q, want %q", tt.logged, tt.format, got, tt.want)
 		}
 	}
 }

@@ -28,18 +28,19 @@ import (
 type opcode uint8
 
 const (
-	opLiteral   opcode = iota // lit stands at pos
-	opFixed                   // a value of n bytes, then lit
-	opUntil                   // a value up to the anchor, then lit
-	opNumber                  // opUntil for a status or a size: quick for digits
-	opNoName                  // quick for the usual group "- [time] ": skips the n steps that would read it
-	opWord                    // a value up to a blank or the line's end
-	opGroup                   // finds the group's end: lit, by its anchor
-	opGroupEOL                // the group's end is the line's, less lit
-	opBackFixed               // a value of n bytes before end, lit before it
-	opBackWord                // a value before end, lit before it, by its anchor
-	opFirstFit                // a value up to the first lit before end
-	opRest                    // a value from pos to end; pos goes behind the group
+	opLiteral     opcode = iota // lit stands at pos
+	opFixed                     // a value of n bytes, then lit
+	opUntil                     // a value up to the anchor, then lit
+	opUntilQuotes               // opUntil for a value that can be empty quotes
+	opNumber                    // opUntil for a status or a size: quick for digits
+	opNoName                    // quick for the usual group "- [time] ": skips the n steps that would read it
+	opWord                      // a value up to a blank or the line's end
+	opGroup                     // finds the group's end: lit, by its anchor
+	opGroupEOL                  // the group's end is the line's, less lit
+	opBackFixed                 // a value of n bytes before end, lit before it
+	opBackWord                  // a value before end, lit before it, by its anchor
+	opFirstFit                  // a value up to the first lit before end
+	opRest                      // a value from pos to end; pos goes behind the group
 )
 
 // step is one instruction of a compiled format.
@@ -53,6 +54,8 @@ type step struct {
 	at      int  // its index in lit
 	n       int  // the length of a fixed value
 	lit     string
+	word    uint64 // lit, if it is short, as the bytes of a number …
+	mask    uint64 // … whose other bytes this clears
 	behind  string // opNoName: what stands behind the time
 	empty   string // opUntil, opGroup: a value that is skipped as a whole: `""` and what follows
 }
@@ -88,6 +91,9 @@ func (p *planner) next(i int) (int, error) {
 		op := opUntil
 		if v.role == roleStatus || v.role == roleBytes {
 			op = opNumber
+		}
+		if v.emptyQuotes {
+			op = opUntilQuotes
 		}
 		p.steps = append(p.steps, v.anchored(step{op: op, role: v.role, lit: lit}, k, v.class, lit))
 	case i == len(p.vars)-1 && lit == "" && v.word:
@@ -134,7 +140,7 @@ func (p *planner) group(i int) (int, error) {
 	if anchored && last == i+1 && (p.vars[i].role == roleUser || p.vars[i].role == roleSkip) && p.vars[last].role == roleTime && p.vars[last].fixed > 0 {
 		// Nearly always nobody has logged in: "-". Neither that nor a time
 		// holds the anchor, so this is what the steps would find.
-		p.steps = append(p.steps, step{op: opNoName, role: roleTime, n: 3, at: p.vars[last].fixed, lit: "-" + p.lits[last], behind: p.lits[last+1]})
+		p.noName(step{op: opNoName, role: roleTime, n: 3, at: p.vars[last].fixed, lit: "-" + p.lits[last], behind: p.lits[last+1]})
 	}
 	p.steps = append(p.steps, head)
 	left := p.backwards(i, last)
@@ -152,6 +158,20 @@ func (p *planner) group(i int) (int, error) {
 	}
 	p.steps = append(p.steps, step{op: opRest, role: p.vars[left].role, loose: len(undecided) > 1})
 	return last + 1, nil
+}
+
+// noName adds a step for the usual case of the group that follows. What is
+// skipped in front of it is mostly a dash as well (Apache's %l).
+func (p *planner) noName(s step) {
+	n := len(p.steps)
+	if n > 0 && p.steps[n-1].op == opUntil && p.steps[n-1].role == roleSkip && p.steps[n-1].anchor != '-' {
+		before := p.steps[n-1]
+		s.lit = "-" + before.lit + s.lit
+		s.n++
+		p.steps = append(p.steps[:n-1], s, before)
+		return
+	}
+	p.steps = append(p.steps, s)
 }
 
 // groupRole is what a line lacks if the end of the group is not in it.

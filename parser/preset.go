@@ -8,8 +8,8 @@ import (
 // FormatNames lists the presets, the ones with fewer fields first.
 func FormatNames() []string {
 	return []string{
-		"common", "lighttpd", "combined", "nginx", "vhost_combined", "ingress-nginx", "traefik-clf",
-		"haproxy", "nginx-json", "traefik", "caddy",
+		"common", "lighttpd", "gunicorn", "combined", "nginx", "vhost_combined", "ingress-nginx", "traefik-clf",
+		"squid", "squid-common", "squid-combined", "haproxy", "nginx-json", "traefik", "caddy",
 	}
 }
 
@@ -20,10 +20,15 @@ func NewFormat(name string) (Format, error) { return NewPreset(name, nil) }
 // NewPreset makes a parser for a preset. zone is for presets whose times have
 // no offset (haproxy); nil is the local zone, which is right for a log that
 // was written on this host.
+func NewPreset(name string, zone *time.Location) (Format, error) {
+	return preset(name, Options{Zone: zone})
+}
+
+// preset makes a parser for a preset with the zone and the now of the options.
 //
 // Where each preset has the peer and the forwarding header from, and how that
 // is known, is said at the type or function that makes it.
-func NewPreset(name string, zone *time.Location) (Format, error) {
+func preset(name string, o Options) (Format, error) {
 	switch name {
 	case "common":
 		return &clf{fields: clfCommon}, nil
@@ -39,8 +44,16 @@ func NewPreset(name string, zone *time.Location) (Format, error) {
 		return &ingressNginx{clf{fields: clfCombined}}, nil
 	case "traefik-clf":
 		return &traefikCLF{}, nil
+	case "gunicorn":
+		return &gunicorn{}, nil
+	case "squid":
+		return newSquid(), nil
+	case "squid-common":
+		return &squidCLF{}, nil
+	case "squid-combined":
+		return &squidCLF{combined: true}, nil
 	case "haproxy":
-		return newHAProxy(zone), nil
+		return newHAProxy(o.Zone, o.Now), nil
 	case "nginx-json":
 		return newNginxJSON()
 	case "traefik":

@@ -7,9 +7,11 @@ import (
 )
 
 // haproxy is the preset "haproxy": the HTTP log format of "option httplog",
-// bare or behind a syslog header:
+// bare or behind a syslog header, and that of "option httpslog", which has a
+// few fields of TLS behind it:
 //
 //	client_ip:port [accept_date] frontend backend/server timers status bytes … "request"
+//	… "request" error/error/… name/TLSv1.3/cipher
 //
 // Peer: client_ip, the connection's other end or what a PROXY protocol header
 // says (accept-proxy). Forwarding header: none; captured headers stand in
@@ -18,13 +20,11 @@ import (
 //
 // The time is when the connection was accepted, or on a connection that
 // carries several requests when this one began to arrive, in HAProxy's local
-// zone and without an offset; see [haproxyClock].
+// zone and without an offset; see [localClock].
 //
-// Address, time, status and bytes stand before anything a client writes. The
-// request is what is between the last two quotes: HAProxy writes one inside
-// as #22. Captured cookies and headers before it are not looked at. A request
-// that HAProxy cut ("len" of the log line, 1024 by default) has no closing
-// quote.
+// Address, time, status and bytes stand before anything a client writes; for
+// the request see haproxyRequest. One that HAProxy cut ("len" of the log line,
+// 1024 by default) has no closing quote.
 //
 // Target has #HH decoded, or else it would seem to be the beginning of a
 // fragment, behind which a client could hide a path. It is then in a buffer of
@@ -37,11 +37,11 @@ type haproxy struct {
 	buf   []byte
 }
 
-func newHAProxy(zone *time.Location) *haproxy {
+func newHAProxy(zone *time.Location, now time.Time) *haproxy {
 	if zone == nil {
 		zone = time.Local
 	}
-	return &haproxy{clock: haproxyClock{zone: zone}}
+	return &haproxy{clock: haproxyClock{local: newLocalClock(zone, now)}}
 }
 
 func (f *haproxy) Fields() Fields {
@@ -117,7 +117,7 @@ func parseHAProxyTail(b []byte, ev *Event) error {
 	if b == nil || !fillBytes(bytes.TrimPrefix(size, []byte("+")), ev) {
 		return errBytes
 	}
-	request, whole := lastQuoted(b)
+	request, whole := haproxyRequest(b)
 	if request == nil {
 		if ev.Partial {
 			return nil
@@ -129,6 +129,30 @@ func parseHAProxyTail(b []byte, ev *Event) error {
 		splitRequest(request, ev)
 	}
 	return nil
+}
+
+// haproxyRequest returns the text of the request. HAProxy writes a quote in it,
+// and in the headers captured before it, as #22. Where no cookie is captured
+// ("- -"), the first quote is therefore the request's; behind its closing quote
+// the server's name that a client of TLS asked for can stand as it was sent. A
+// captured cookie is written as it was sent as well: then the request is what
+// is between the last two quotes. The text is nil if there is none.
+func haproxyRequest(b []byte) (text []byte, whole bool) {
+	if !bytes.HasPrefix(b, []byte("- - ")) {
+		return lastQuoted(b)
+	}
+	i := bytes.IndexByte(b, '"')
+	if i < 1 || b[i-1] != ' ' {
+		return nil, false
+	}
+	text = b[i+1:]
+	if i = bytes.IndexByte(text, '"'); i < 0 {
+		return text, false
+	}
+	if tail := text[i+1:]; len(tail) > 0 && tail[0] != ' ' {
+		return nil, false
+	}
+	return text[:i], true
 }
 
 // lastQuoted returns the text between the last two quotes of b or, if b does

@@ -1,19 +1,13 @@
 package parser
 
-import "time"
-
 // haproxyTimeLen is the length of HAProxy's accept date, local time without
 // an offset.
 const haproxyTimeLen = len("29/Nov/2026:21:23:48.568")
 
-// haproxyClock reads accept dates.
-//
-// Once a year an hour comes twice. Of the two instants a time in it can mean,
-// the one nearer to the time read before is taken, since a log goes on where
-// it was; with none before, the first. A time that the spring change skips,
-// which no correct clock shows, is read with the offset before the change.
+// haproxyClock reads accept dates; see [localClock] for the hour that comes
+// twice.
 type haproxyClock struct {
-	zone *time.Location
+	local *localClock
 
 	// The last minute read and where it began, as most lines share it.
 	text [haproxyMinuteLen]byte
@@ -39,7 +33,7 @@ func (c *haproxyClock) parse(b []byte) (ns int64, ok bool) {
 		if !ok {
 			return 0, false
 		}
-		c.unix, c.ok = c.instant(local), true
+		c.unix, c.ok = c.local.instant(local), true
 		copy(c.text[:], minute)
 	}
 	return (c.unix+int64(sec))*1e9 + int64(ms)*1e6, true
@@ -64,30 +58,3 @@ func parseLocalMinute(b []byte) (sec int64, ok bool) {
 	}
 	return int64(daysSinceEpoch(year, month, day))*86400 + int64(hour*3600+minute*60), true
 }
-
-// instant returns when the clocks of the zone showed local.
-func (c *haproxyClock) instant(local int64) int64 {
-	// No offset changes twice within the two days around.
-	before := local - c.offset(local-86400)
-	after := local - c.offset(local+86400)
-	isBefore := before+c.offset(before) == local
-	isAfter := after+c.offset(after) == local
-	switch {
-	case isBefore && isAfter && before != after && c.ok:
-		if abs(after-c.unix) < abs(before-c.unix) {
-			return after
-		}
-		return before
-	case isAfter && !isBefore:
-		return after
-	}
-	return before
-}
-
-// offset returns how far east of UTC the zone is at an instant, in seconds.
-func (c *haproxyClock) offset(unix int64) int64 {
-	_, sec := time.Unix(unix, 0).In(c.zone).Zone()
-	return int64(sec)
-}
-
-func abs(n int64) int64 { return max(n, -n) }

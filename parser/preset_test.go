@@ -2,8 +2,6 @@ package parser
 
 import (
 	"bytes"
-	"errors"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -24,15 +22,19 @@ const (
 		`"Remote_ip":["203.0.113.66"]}},"user_id":"bob","size":12,"status":404,"resp_headers":{"remote_ip":["203.0.113.66"]}}`
 	presetTraefik = `{"ClientAddr":"192.0.2.1:1","ClientHost":"198.51.100.9, 198.51.100.2","ClientPort":"1","ClientUsername":"-","DownstreamContentSize":12,"DownstreamStatus":404,` +
 		`"RequestHost":"a.example","RequestMethod":"GET","RequestPath":"/a?b","RequestProtocol":"HTTP/1.1","ServiceURL":{"Host":"192.0.2.7:80","User":null},"StartUTC":"2026-03-05T09:00:01.25Z","request_Referer":"r","request_User-Agent":"x","time":"2026-03-05T09:00:02Z"}`
-	presetNginx      = `{"time_iso8601":"2026-03-05T10:00:01+01:00","remote_addr":"192.0.2.1","remote_user":"bob","request":"GET /a?b HTTP/1.1","status":"404","body_bytes_sent":"12","host":"a.example","http_referer":"r","http_user_agent":"x","http_x_forwarded_for":"198.51.100.9, 198.51.100.2"}`
-	presetCombined   = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET /a?b HTTP/1.1" 404 12 "r" "x"`
-	presetTraefikCLF = presetCombined + ` 77 "web@docker" "http://192.0.2.7:80" 2ms`
-	presetHAProxy    = `192.0.2.1:54321 [05/Mar/2026:10:00:01.250] web~ app/a1 0/0/1/2/3 404 12 - - ---- 1/1/0/0/0 0/0 {a.example|x} {} "GET /a?b HTTP/1.1"`
+	presetNginx         = `{"time_iso8601":"2026-03-05T10:00:01+01:00","remote_addr":"192.0.2.1","remote_user":"bob","request":"GET /a?b HTTP/1.1","status":"404","body_bytes_sent":"12","host":"a.example","http_referer":"r","http_user_agent":"x","http_x_forwarded_for":"198.51.100.9, 198.51.100.2"}`
+	presetCombined      = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET /a?b HTTP/1.1" 404 12 "r" "x"`
+	presetTraefikCLF    = presetCombined + ` 77 "web@docker" "http://192.0.2.7:80" 2ms`
+	presetSquid         = `1772701201.250     12 192.0.2.1 TCP_MISS/404 12 GET http://a.example/a?b bob HIER_DIRECT/192.0.2.7 text/html`
+	presetSquidCommon   = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET http://a.example/a?b HTTP/1.1" 404 12 TCP_MISS:HIER_DIRECT`
+	presetSquidCombined = `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET http://a.example/a?b HTTP/1.1" 404 12 "r" "x" TCP_MISS:HIER_DIRECT`
+	presetHAProxy       = `192.0.2.1:54321 [05/Mar/2026:10:00:01.250] web~ app/a1 0/0/1/2/3 404 12 - - ---- 1/1/0/0/0 0/0 {a.example|x} {} "GET /a?b HTTP/1.1"`
 )
 
 func TestPresets(t *testing.T) {
 	const at = `192.0.2.1 03-05T09:00:01 "GET" "/a?b" `
 	const clfRest = `"HTTP/1.1" 404 12 ref="r" ua="x" user="bob" fwd="" partial=false host=""`
+	const squidAt = `192.0.2.1 03-05T09:00:01 "GET" "http://a.example/a?b" `
 	const haproxyRest = `"HTTP/1.1" 404 12 ref="" ua="" user="" fwd="" partial=false host=""`
 	syslog := func(header string) string { return header + presetHAProxy }
 	tests := []struct{ name, preset, line, want string }{
@@ -52,6 +54,45 @@ func TestPresets(t *testing.T) {
 			at + haproxyRest},
 		{"nginx, bytes that are no request", "nginx-json", `{"time_iso8601":"2026-03-05T10:00:01+01:00","remote_addr":"192.0.2.1","request":"\u0016\u0003\u0001","request_method":"","status":"400"}`,
 			`192.0.2.1 03-05T09:00:01 "" "\x16\x03\x01" "" 400 -1 ref="" ua="" user="" fwd="" partial=false host=""`},
+
+		{"Squid", "squid", presetSquid, squidAt + `"" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid, nobody", "squid", strings.Replace(presetSquid, " bob ", " - ", 1), squidAt + `"" 404 12 ref="" ua="" user="" fwd="" partial=false host=""`},
+		{"Squid, slow", "squid", strings.Replace(presetSquid, "     12 ", " 1234567 ", 1), squidAt + `"" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid, quote and fake fields in the URL", "squid", strings.Replace(presetSquid, "?b", `?b"203.0.113.66/200`, 1), strings.Replace(squidAt, "?b", `?b\"203.0.113.66/200`, 1) + `"" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid, nothing came", "squid", `1772701201.250      0 192.0.2.1 NONE_NONE/000 0 - error:transaction-end-before-headers - HIER_NONE/- -`,
+			`192.0.2.1 03-05T09:00:01 "" "error:transaction-end-before-headers" "" 0 0 ref="" ua="" user="" fwd="" partial=false host=""`},
+		{"Squid, the next line glued on", "squid", `1772701201.250      0 192.0.2.1 NONE_NONE/400 5 GET http://a.example/allIED/403 9 GET http://b.example/ - HIER_NONE/- -`,
+			`192.0.2.1 03-05T09:00:01 "GET" "http://a.example/allIED/403" "" 400 5 ref="" ua="" user="9" fwd="" partial=false host=""`},
+		{"Squid, a name for the client", "squid", strings.Replace(presetSquid, "192.0.2.1", "a.example", 1), "malformed address"},
+		{"Squid, whole seconds", "squid", strings.Replace(presetSquid, ".250", "", 1), "malformed time of 192.0.2.1"},
+		{"Squid, no elapsed time", "squid", strings.Replace(presetSquid, " 12 192", " - 192", 1), "malformed time"},
+		{"Squid, bad status", "squid", strings.Replace(presetSquid, "/404", "/4040", 1), "malformed status of 192.0.2.1"},
+		{"Squid, no result", "squid", strings.Replace(presetSquid, "TCP_MISS/404", "404", 1), "malformed status of 192.0.2.1"},
+		{"Squid, bad bytes", "squid", strings.Replace(presetSquid, " 12 GET", " x GET", 1), "malformed bytes of 192.0.2.1"},
+		{"Squid, no URL", "squid", `1772701201.250      0 192.0.2.1 NONE_NONE/000 0 GET`, "malformed request of 192.0.2.1"},
+		{"Squid's common", "squid-common", presetSquidCommon, squidAt + `"HTTP/1.1" 404 12 ref="" ua="" user="bob" fwd="" partial=false host=""`},
+		{"Squid's common, quotes in URL and user", "squid-common", strings.Replace(strings.Replace(presetSquidCommon, "?b", `?b"200`, 1), " bob ", ` b" [05/Mar/2026:11:00:01 +0100%5D "b `, 1),
+			strings.Replace(squidAt, "?b", `?b\"200`, 1) + `"HTTP/1.1" 404 12 ref="" ua="" user="b\" [05/Mar/2026:11:00:01 +0100%5D \"b" fwd="" partial=false host=""`},
+		{"Squid's common, of another server", "squid-common", strings.TrimSuffix(presetSquidCommon, " TCP_MISS:HIER_DIRECT"), "malformed bytes of 192.0.2.1"},
+		{"Squid's common, it is combined", "squid-common", presetSquidCombined, "malformed end of line of 192.0.2.1"},
+		{"Squid's common, too long", "squid-common", `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET ` + strings.Repeat("a", 5000) + `203.0.113.66 - - [05/Mar/2026:10:00:01 +0100] "GET http://a.example/ HTTP/1.1" 200 5 A:B`,
+			`192.0.2.1 03-05T09:00:01 "GET" "` + strings.Repeat("a", 5000) + `203.0.113.66" "" 0 -1 ref="" ua="" user="" fwd="" partial=true host=""`},
+		{"Squid's combined", "squid-combined", presetSquidCombined, squidAt + `"HTTP/1.1" 404 12 ref="r" ua="x" user="bob" fwd="" partial=false host=""`},
+		{"Squid's combined, hostile agent", "squid-combined", strings.Replace(presetSquidCombined, `"x"`, `"x" 200 5 "-" "y" A:B"`, 1),
+			squidAt + `"HTTP/1.1" 404 12 ref="r" ua="x\" 200 5 \"-\" \"y\" A:B" user="bob" fwd="" partial=false host=""`},
+		{"Squid's combined, of another server", "squid-combined", presetCombined, "malformed end of line of 192.0.2.1"},
+
+		{"gunicorn", "gunicorn", presetCombined, at + clfRest},
+		{"gunicorn, backslash before quotes", "gunicorn", strings.Replace(strings.Replace(presetCombined, "/a?b", `/a?b\\" 200 5 \"-\" \"`, 1), `"x"`, `"x\\" \"y\"`, 1),
+			strings.Replace(at, "?b", `?b\\\\\" 200 5 \\\"-\\\" \\\"`, 1) + strings.Replace(clfRest, `"x"`, `"x\\\\\" \\\"y\\"`, 1)},
+		{"gunicorn, backslash at the ends", "gunicorn", strings.Replace(strings.Replace(presetCombined, `"r"`, `"r\"`, 1), `"x"`, `"\"`, 1),
+			at + strings.Replace(strings.Replace(clfRest, `"r"`, `"r\\"`, 1), `"x"`, `"\\"`, 1)},
+		{"gunicorn, half a line", "gunicorn", `192.0.2.1 - bob`, "malformed time of 192.0.2.1"},
+		{"gunicorn, no request", "gunicorn", `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET /\" HTTP/1.1`, "malformed request of 192.0.2.1"},
+		{"gunicorn, bad status", "gunicorn", strings.Replace(presetCombined, "404", "4040", 1), "malformed status of 192.0.2.1"},
+		{"gunicorn, bad bytes", "gunicorn", strings.Replace(presetCombined, " 12 ", " x ", 1), "malformed bytes of 192.0.2.1"},
+		{"gunicorn, no agent", "gunicorn", strings.TrimSuffix(presetCombined, ` "x"`), "malformed referer of 192.0.2.1"},
+		{"gunicorn, more behind", "gunicorn", presetCombined + " 5", "malformed agent of 192.0.2.1"},
 
 		{"virtual host", "vhost_combined", "a.example:443 " + presetCombined, at + strings.Replace(clfRest, `host=""`, `host="a.example"`, 1)},
 		{"virtual host, IPv6 name", "vhost_combined", "2001:db8::1:80 " + presetCombined, at + strings.Replace(clfRest, `host=""`, `host="2001:db8::1"`, 1)},
@@ -103,6 +144,10 @@ func TestPresets(t *testing.T) {
 		{"HAProxy, cut by itself", "haproxy", strings.TrimSuffix(presetHAProxy, ` HTTP/1.1"`),
 			at + `"" 404 12 ref="" ua="" user="" fwd="" partial=true host=""`},
 		{"HAProxy, cookie with quote and blank", "haproxy", strings.Replace(presetHAProxy, "12 - -", `12 c="GET /x HTTP/1.1" -`, 1), at + haproxyRest},
+		{"HAProxy, httpslog", "haproxy", presetHAProxy + ` 0/0/0/0/0 www.example.com/TLSv1.3/TLS_AES_256_GCM_SHA384`, at + haproxyRest},
+		{"HAProxy, httpslog, no name", "haproxy", presetHAProxy + ` 0/0/0/0/0 -/TLSv1.2/ECDHE-RSA-AES256-GCM-SHA384`, at + haproxyRest},
+		{"HAProxy, httpslog, hostile name", "haproxy", presetHAProxy + ` 0/0/0/0/0 a "GET /forged HTTP/1.1"/TLSv1.3/TLS_AES_256_GCM_SHA384`, at + haproxyRest},
+		{"HAProxy, text glued to the request", "haproxy", presetHAProxy + `x`, "malformed request of 192.0.2.1"},
 		{"HAProxy, quotes in the request", "haproxy", strings.Replace(presetHAProxy, "/a?b", "/a#22#20b", 1),
 			strings.Replace(at, "/a?b", `/a\" b`, 1) + haproxyRest},
 		{"HAProxy, sharps that are no encoding", "haproxy", strings.Replace(presetHAProxy, "/a?b", "/#2#zz#23#", 1),
@@ -177,7 +222,8 @@ func presetLines() map[string]string {
 		"traefik-clf": presetTraefikCLF, "vhost_combined": "a.example:80 " + presetCombined,
 		"lighttpd":      strings.Replace(presetCombined, "- bob", "a.example bob", 1),
 		"ingress-nginx": presetCombined + ` 89 0.001 [default-web-80] [] 192.0.2.7:80 59 0.000 200 52`,
-		"combined":      presetCombined, "nginx": presetCombined + ` "-"`, "common": strings.TrimSuffix(presetCombined, ` "r" "x"`),
+		"squid":         presetSquid, "squid-common": presetSquidCommon, "squid-combined": presetSquidCombined,
+		"combined": presetCombined, "gunicorn": strings.Replace(presetCombined, "/a?b", `/a?\\"`, 1), "nginx": presetCombined + ` "-"`, "common": strings.TrimSuffix(presetCombined, ` "r" "x"`),
 	}
 }
 
@@ -309,7 +355,7 @@ func TestHAProxyTime(t *testing.T) {
 		{"separators", []string{"05/Mar/2026 10:00:01.250"}, ""},
 		{"year", []string{"05/Mar/9026:10:00:01.250"}, ""},
 	} {
-		c := haproxyClock{zone: newYork}
+		c := haproxyClock{local: newLocalClock(newYork, time.Time{})}
 		got := ""
 		for _, s := range tt.texts {
 			got = ""
@@ -333,7 +379,7 @@ func TestHAProxyTimeAgainstLibrary(t *testing.T) {
 		if err != nil {
 			t.Skipf("no zone database: %v", err)
 		}
-		c := haproxyClock{zone: zone}
+		c := haproxyClock{local: newLocalClock(zone, time.Time{})}
 		end := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 		for at := time.Date(2026, 1, 1, 0, 0, 0, 25e6, time.UTC); at.Before(end); at = at.Add(11 * time.Minute) {
 			text := at.In(zone).Format(layout)
@@ -343,86 +389,6 @@ func TestHAProxyTimeAgainstLibrary(t *testing.T) {
 			}
 		}
 	}
-}
-
-// FuzzPresets feeds bytes as they come: no panic, errors of the known kinds,
-// and no address but the one that stands where the preset has it.
-func FuzzPresets(f *testing.F) {
-	for _, line := range presetLines() {
-		f.Add([]byte(line), false)
-		f.Add([]byte("<134>1 2026-03-05T10:00:02.5+01:00 lb haproxy 12 - - "+line), true)
-	}
-	f.Fuzz(func(t *testing.T, line []byte, cut bool) {
-		for _, name := range FormatNames() {
-			p := mustPreset(t, name, time.UTC)
-			var ev Event
-			err := p.Parse(line, cut, &ev)
-			var bad *MalformedError
-			if err != nil && !errors.Is(err, ErrNotMine) && !errors.As(err, &bad) {
-				t.Fatalf("%s: %q: error of an unknown kind: %v", name, line, err)
-			}
-			if err == nil && !ev.Peer.IsValid() {
-				t.Fatalf("%s: %q: no peer", name, line)
-			}
-		}
-	})
-}
-
-// FuzzTraefikCLF writes lines as Traefik does, with nothing escaped: address
-// and tail stay what they are whatever a client sends, and so do time, path
-// and status if the user's name and the query are decent.
-func FuzzTraefikCLF(f *testing.F) {
-	f.Add("r", "x")
-	f.Add(`" 200 5 "-" "-" 1 "a" "b" 1ms`, `\`)
-	f.Add(`[01/Jan/2020:00:00:00 +0000] "GET / HTTP/1.1" 200 5 "`, `" "`)
-	p := mustPreset(f, "traefik-clf", nil)
-	f.Fuzz(func(t *testing.T, referer, agent string) {
-		line := `192.0.2.1 - bob [05/Mar/2026:10:00:01 +0100] "GET /a?b HTTP/1.1" 404 12 "` + referer + `" "` + agent + `" 77 "web@docker" "http://192.0.2.7:80" 2ms`
-		var ev Event
-		if err := p.Parse([]byte(line), false, &ev); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		if ev.Peer != netip.MustParseAddr("192.0.2.1") || ev.Time != 1772701201e9 || string(ev.Target) != "/a?b" || ev.Status != 404 || ev.Bytes != 12 {
-			t.Fatalf("%q gave %s", line, show(&ev))
-		}
-		if !strings.Contains(referer, `" "`) && string(ev.Agent) != string(dashNil([]byte(agent))) && !strings.HasSuffix(referer, `" `) && !strings.HasSuffix(referer, `"`) {
-			t.Fatalf("%q: agent %q, want %q", line, ev.Agent, agent)
-		}
-	})
-}
-
-// FuzzHAProxy puts what a client sends where HAProxy writes it, encoded as it
-// does: the address, the time and the request are right.
-func FuzzHAProxy(f *testing.F) {
-	f.Add("/a", "x", "c")
-	f.Add(`/" 200 `, `} "GET`, `c="`)
-	p := mustPreset(f, "haproxy", zoneHAProxy)
-	f.Fuzz(func(t *testing.T, target, header, cookie string) {
-		line := `192.0.2.1:1 [05/Mar/2026:10:00:01.250] web app/a1 0/0/1/2/3 404 12 ` + cookie + ` - ---- 1/1/0/0/0 0/0 {` +
-			escapeHAProxy(header) + `} "GET /` + escapeHAProxy(target) + ` HTTP/1.1"`
-		var ev Event
-		if err := p.Parse([]byte(line), false, &ev); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		if ev.Peer.String() != "192.0.2.1" || ev.Time != 1772701201250e6 || ev.Status != 404 || string(ev.Target) != "/"+target || ev.Partial {
-			t.Fatalf("%q gave %s", line, show(&ev))
-		}
-	})
-}
-
-// escapeHAProxy writes a value as HAProxy does: "#" and two hexadecimal
-// digits for what could be mistaken.
-func escapeHAProxy(s string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 127 || strings.IndexByte(`"#{|}`, c) >= 0 {
-			b.WriteString("#" + hex[c>>4:c>>4+1] + hex[c&15:c&15+1])
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }
 
 func BenchmarkPresets(b *testing.B) {

@@ -16,6 +16,7 @@ const (
 	roleRequest // method, target and protocol
 	roleMethod
 	roleTarget
+	rolePath // a target of which the server has undone the percent codes
 	roleProto
 	roleHost
 	roleStatus
@@ -40,7 +41,7 @@ func (r role) field() Fields {
 		return fieldRequest
 	case roleMethod:
 		return FieldMethod
-	case roleTarget:
+	case roleTarget, rolePath:
 		return FieldPath
 	case roleProto:
 		return FieldProto
@@ -78,7 +79,7 @@ func (r role) malformed() *MalformedError {
 		return errTime
 	case roleForward:
 		return errForward
-	case roleRequest, roleMethod, roleTarget, roleProto:
+	case roleRequest, roleMethod, roleTarget, rolePath, roleProto:
 		return errRequest
 	case roleHost:
 		return errHost
@@ -118,6 +119,9 @@ func (t *template) assignRoles(o Options) error {
 		if v != best[v.role] || inRequest && best[roleRequest] != nil {
 			t.drop(v, best[rolePeer], o)
 		}
+	}
+	if v := best[roleTarget]; v != nil && v.role == roleTarget && v.decoded {
+		v.role = rolePath
 	}
 	if best[rolePeer] == nil {
 		return &SpecError{Offset: t.size, Msg: "the address of the client's connection is missing",
@@ -174,13 +178,21 @@ func (t *template) assignForward(o Options) error {
 // checkTime refuses a time that is no instant, and gives it its zone.
 func (v *variable) checkTime(o Options) error {
 	f := v.time
-	if missing := partsLocal &^ f.has; missing != 0 {
-		return v.fail("this time has no "+missing.first(), "use %{%Y-%m-%dT%H:%M:%S%z}t or %t")
+	missing := partsLocal &^ f.has
+	if !o.Now.IsZero() {
+		missing &^= partYear
 	}
-	if f.has&partOffset == 0 && o.Zone == nil {
+	switch {
+	case missing != 0:
+		return v.fail("this time has no "+missing.first(), "use %{%Y-%m-%dT%H:%M:%S%z}t or %t")
+	case f.has&partHour12 != 0 && f.has&partHalf == 0:
+		return v.fail("this time has an hour of twelve, without AM or PM", "use %H, or add %p")
+	case f.has&partOffset == 0 && o.Zone == nil:
 		return v.fail("this time has no offset from UTC", "add %z to it, or set the log's timezone")
 	}
-	f.zone = o.Zone
+	if f.has&partsInstant != partsInstant || f.kind == timeISO && o.Zone != nil {
+		f.local = newLocalClock(o.Zone, o.Now)
+	}
 	return nil
 }
 

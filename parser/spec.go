@@ -20,9 +20,15 @@ type Options struct {
 	Header string
 
 	// Zone is for times without an offset. Nil: a format with such a time is
-	// refused. What it means when the clocks change is [time.Date]'s choice:
-	// a time that they skip or repeat is off by the change at most.
+	// refused.
 	Zone *time.Location
+
+	// Now is when the log is read, for times that can mean several instants:
+	// in the hour that comes twice in autumn, or without a year. Each is then
+	// the one nearest to the time before it in the log, and the first one of a
+	// log the last that is not after Now. Zero: the first is the earlier one,
+	// and a format without a year is refused.
+	Now time.Time
 }
 
 // SpecError says why a format was refused.
@@ -73,7 +79,7 @@ func New(spec string, o Options) (Format, error) {
 // newPreset makes a preset, checking it against the options. A preset has
 // the forwarding header it has.
 func newPreset(spec string, o Options) (Format, error) {
-	f, err := NewPreset(strings.TrimSpace(spec), o.Zone)
+	f, err := preset(strings.TrimSpace(spec), o)
 	if err != nil {
 		return nil, &SpecError{Text: spec, Msg: "neither a preset nor a format with $variables or %directives",
 			Hint: "presets are " + strings.Join(FormatNames(), ", ")}
@@ -118,6 +124,9 @@ type variable struct {
 	emptyQuotes bool
 	// target: may stand next to another one, as in %U%q: one field for us.
 	target bool
+	joined bool // it does
+	// decoded: a path of which the server has undone the percent codes.
+	decoded bool
 }
 
 // fail makes an error about the variable.
@@ -210,6 +219,8 @@ func (b *templateBuilder) variable(v *variable) error {
 			before.text += v.text
 			before.rank = max(before.rank, v.rank)
 			before.role = max(before.role, v.role)
+			before.decoded = before.decoded || v.decoded
+			before.joined = true
 			return nil
 		}
 		if !joinsTime(before, v, "") {

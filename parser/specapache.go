@@ -46,7 +46,7 @@ func secondWord(s string) int {
 // apacheItem is a directive taken apart: %[modifiers][{arg}]letter.
 type apacheItem struct {
 	arg    string
-	letter string // one letter, or "^ti", "^to"
+	letter string // one letter, or "^ti", "^to", "^FB"
 	argAt  int    // where arg begins in the text
 }
 
@@ -141,7 +141,7 @@ func apacheVariable(m *mapped, item apacheItem, start, end int) (*variable, erro
 	case "m":
 		text.role, text.word, text.class.set = roleMethod, true, text.class.set.without(" ")
 	case "U":
-		text.role, text.target = roleTarget, true
+		text.role, text.target, text.decoded = roleTarget, true, true
 	case "q":
 		text.target = true
 	case "H":
@@ -155,7 +155,7 @@ func apacheVariable(m *mapped, item apacheItem, start, end int) (*variable, erro
 	case "O":
 		number.role, number.rank = roleBytes, 1
 		return number, nil
-	case "I", "S", "D", "T", "k", "p", "P":
+	case "I", "S", "D", "T", "k", "p", "P", "^FB":
 		return number, nil
 	case "X":
 		number.class.set = number.class.set.and("X+")
@@ -177,6 +177,9 @@ func apacheVariable(m *mapped, item apacheItem, start, end int) (*variable, erro
 		return nil, m.fail(start, end, "older servers (before 2.4.64) write it unescaped, and a client can choose what it holds",
 			"leave it out of this log")
 	case "o", "e", "C", "n", "f", "L", "R", "^ti", "^to":
+	case "(":
+		return nil, m.fail(start, end, "this is a format of gunicorn's, whose values are not escaped as Apache's are",
+			`have it write its default, with a dash for %(u)s, and give format = "gunicorn"`)
 	default:
 		return nil, m.fail(start, end, "Apache has no such directive", "")
 	}

@@ -217,7 +217,7 @@ func nginxVariable(name string, escape nginxEscape) *variable {
 	case "request_uri":
 		text.role, text.rank, text.target = roleTarget, 2, true
 	case "uri", "document_uri":
-		text.role, text.rank, text.target = roleTarget, 1, true
+		text.role, text.rank, text.target, text.decoded = roleTarget, 1, true, true
 	case "is_args", "args", "query_string":
 		text.target = true
 	case "server_protocol":

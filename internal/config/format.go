@@ -12,12 +12,13 @@ import (
 // to say where everything is.
 const formatJSON = "json"
 
-// Parser makes a parser for the log's lines: a new one for each goroutine.
+// Parser makes a parser for the log's lines, which are read from now on: a new
+// one for each goroutine.
 func (l *Log) Parser() (parser.Format, error) {
 	if l.Fields != nil {
 		return parser.NewJSON(*l.Fields)
 	}
-	return parser.New(l.Format, parser.Options{Header: l.Header, Zone: l.Zone})
+	return parser.New(l.Format, parser.Options{Header: l.Header, Zone: l.Zone, Now: time.Now()})
 }
 
 // FormatName names the format in few words.
