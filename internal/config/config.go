@@ -69,6 +69,8 @@ type Log struct {
 	Rewritten bool               // the peer is one that a proxy reported (nginx realip, mod_remoteip)
 	Fields    *parser.JSONFields // of format "json"
 	MaxLine   int                // bytes of a line that are looked at
+
+	logged parser.Fields // what the format logs
 }
 
 // Types of actions.

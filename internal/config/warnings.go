@@ -28,7 +28,7 @@ func warnLogs(doc *document, c *Config) {
 		if !used {
 			doc.warn(at, "no jail looks at this log")
 		}
-		if len(c.TrustedProxies) > 0 && !l.has(parser.FieldForward) {
+		if len(c.TrustedProxies) > 0 && !l.logged.Has(parser.FieldForward) {
 			doc.warn(at.key("format"), "format %q has no forwarding header: "+
 				"requests through trusted proxies count for nobody", l.FormatName())
 		}
@@ -90,7 +90,7 @@ func warnPlane(doc *document, c *Config) {
 	if len(c.TrustedProxies) == 0 {
 		return
 	}
-	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return l.has(parser.FieldForward) })
+	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return l.logged.Has(parser.FieldForward) })
 	kernel := slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Type == TypeNftables })
 	if forwarded && kernel {
 		doc.warn(keyPath("trusted_proxies"), "clients behind these are banned at their own address, which the kernel sees "+
@@ -103,7 +103,7 @@ func warnPlane(doc *document, c *Config) {
 func warnFields(doc *document, c *Config) {
 	lacks := func(at path, logs []string, field parser.Fields, what string) {
 		for _, l := range c.Logs {
-			if slices.Contains(logs, l.Name) && !l.has(field) {
+			if slices.Contains(logs, l.Name) && !l.logged.Has(field) {
 				doc.warn(at, "format %q of log %q has no %s: this matches nothing there", l.FormatName(), l.Name, what)
 			}
 		}

@@ -101,13 +101,13 @@ type dated struct {
 // a shell pattern comes newest first. Files that hold no line with a time
 // come first.
 func inOrder(files []string, log *config.Log) ([]dated, error) {
+	f, err := log.Parser()
+	if err != nil {
+		return nil, err
+	}
 	all := make([]dated, len(files))
 	for i, name := range files {
 		lines, err := Sample(name)
-		if err != nil {
-			return nil, err
-		}
-		f, err := log.Parser()
 		if err != nil {
 			return nil, err
 		}
