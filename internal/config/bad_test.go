@@ -50,7 +50,7 @@ func TestBad(t *testing.T) {
 		{name: "unknown table", tail: "[jail.x]", want: `7: jail: unknown key, did you mean "jails"?`},
 		{name: "quoted key", tail: "[deny]\nagents = \"x\"\nban = \"1d\"\n\"a b\" = 1", want: `10: deny."a b": unknown key (known: ban, remember, mode, actions, agents, from)`},
 		{name: "no condition", tail: jail + `where = { status = 404, not = { methods = "GET" } }`, want: `11: jails.x.where.not.methods: unknown key, did you mean "method"?`},
-		{name: "not in not", tail: jail + `where.not = { not = { path = "/" }, path = "/" }`, want: `11: jails.x.where.not.not: unknown key (known: method, path, status, agent)`},
+		{name: "not in not", tail: jail + `where.not = { not = { path = "/" }, path = "/" }`, want: `11: jails.x.where.not.not: unknown key (known: method, path, status, agent, protocol)`},
 
 		// names
 		{name: "name", tail: strings.Replace(jail, "x", "Web", 1), want: `7: jails.Web: a name has 1 to 32 lower-case letters, digits, - and _, and begins with a letter`},
@@ -175,6 +175,11 @@ func TestBad(t *testing.T) {
 		{name: "path twice", tail: jail + `where.path = ["/a", "/a"]`, want: `11: jails.x.where.path = "/a": is listed twice`},
 		{name: "method", tail: jail + `where.method = ["post", "GET /"]`, want: `11: jails.x.where.method = "post": is compared with regard to case, is "POST" meant?
 11: jails.x.where.method = "GET /": must be a method like "POST"`},
+		{name: "protocol", tail: jail + `where.protocol = ["http/1.1", "HTTP/1.1.1", "HTTP/", "HTTP/2", "HTTP/1x1", "h2"]`, want: `11: jails.x.where.protocol = "http/1.1": must be a protocol like "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0"
+11: jails.x.where.protocol = "HTTP/1.1.1": must be a protocol like "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0"
+11: jails.x.where.protocol = "HTTP/": must be a protocol like "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0"
+11: jails.x.where.protocol = "HTTP/1x1": must be a protocol like "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0"
+11: jails.x.where.protocol = "h2": must be a protocol like "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0"`},
 		{name: "status", tail: jail + `where.status = [404, 99, "6xx", "5xx", "500-599", true]`, want: `11: jails.x.where.status = 99: a status is a number (404), a class ("4xx") or a range ("500-599"), between 100 and 599
 11: jails.x.where.status = "6xx": a status is a number (404), a class ("4xx") or a range ("500-599"), between 100 and 599
 11: jails.x.where.status = "500-599": is listed twice

@@ -42,6 +42,7 @@ type Config struct {
 	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
 
 	warnings Problems
+	doc      *document // nil in Builtin
 }
 
 // Provider is a provider name that was used, and what it stood for.
@@ -137,6 +138,7 @@ func Parse(name string, data []byte, env []string) (*Config, error) {
 	}
 	warn(doc, c)
 	c.warnings = doc.warnings.sorted(name)
+	c.doc = doc
 	return c, nil
 }
 
@@ -159,6 +161,16 @@ func Builtin() *Config {
 		MaxBans:   DefaultMaxBans,
 		Remember:  DefaultRemember,
 	}
+}
+
+// At returns a Problem without a message about what a path of keys leads to, or
+// about an element of the list there, for those that check what the
+// configuration is about. A key that isn't there has the place of its table.
+func (c *Config) At(element int, keys ...string) Problem {
+	if c.doc == nil {
+		return Problem{Key: keyPath(keys...).String()}
+	}
+	return c.doc.at(keyPath(keys...).elem(element))
 }
 
 // Warnings returns what is allowed but likely not meant, in the order of
