@@ -116,8 +116,9 @@ type Log struct {
 	// (nginx realip, mod_remoteip): the kernel doesn't see these addresses.
 	Rewritten bool
 
-	format parser.Format
-	jails  []*jail
+	format   parser.Format
+	jails    []*jail
+	distrust distrust
 }
 
 // NewEngine makes an Engine. The options are trusted to be checked.
@@ -229,11 +230,13 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 	err := l.format.Parse(line, cut, &e.ev.Event)
 	v.Peer = e.ev.Peer
 	switch {
+	case errors.Is(err, parser.ErrNotMine):
+		v.Step = StepNotRecord
+	case l.distrust.parsed(&at, err == nil):
+		v.Step, v.Err, v.Peer = StepUnparsed, errDistrusted, netip.Addr{}
 	case err == nil:
 		v.Time = e.ev.Time
 		e.exceptions(l, v, at, now)
-	case errors.Is(err, parser.ErrNotMine):
-		v.Step = StepNotRecord
 	default:
 		v.Step, v.Err = StepUnparsed, err
 	}

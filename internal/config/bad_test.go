@@ -108,6 +108,8 @@ func TestBad(t *testing.T) {
 		{name: "pattern", tail: "[logs.b]\nfiles = \"/var/log/[a\"", want: `8: logs.b.files = "/var/log/[a": is no valid pattern: "[" begins a list of characters that "]" ends, "\\" takes the next one literally`},
 		{name: "file twice", tail: "[logs.b]\nfiles = [\"/a\", \"//a\"]", want: `8: logs.b.files = "//a": is listed twice`},
 		{name: "file of another log", tail: "[logs.b]\nfiles = \"/var/log/nginx/access.log\"", want: `8: logs.b.files = "/var/log/nginx/access.log": is also in logs.nginx: every line would count twice`},
+		{name: "after an unparsed line", tail: "[logs.b]\nfiles = \"/b\"\nafter_unparsed = true", want: `9: logs.b.after_unparsed = true: must be text in quotes`},
+		{name: "what after an unparsed line", tail: "[logs.b]\nfiles = \"/b\"\nafter_unparsed = \"drop\"", want: `9: logs.b.after_unparsed = "drop": must be "count" or "skip"`},
 		{name: "NUL in a file", tail: "[logs.b]\nfiles = \"/a\\u0000\"", want: `8: logs.b.files = "/a\x00": must not contain control characters`},
 		{name: "format", tail: "[logs.b]\nfiles = \"/b\"\nformat = \"combinde\"", want: `9: logs.b.format = "combinde": unknown format, did you mean "combined"?`},
 		{name: "line", tail: "[logs.b]\nfiles = \"/b\"\nmax_line = 1023", want: `9: logs.b.max_line = 1023: must be from 1KiB to 16MiB`},

@@ -71,6 +71,8 @@ type Log struct {
 	Fields    *parser.JSONFields // of format "json"
 	MaxLine   int                // bytes of a line that are looked at
 
+	SkipAfterUnparsed bool // the first line that parses after one that doesn't isn't counted
+
 	logged parser.Fields // what the format logs
 }
 

@@ -86,6 +86,9 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		name := c.Logs[i].Name
 		l := &logState{Log: e.detect.Log(name, f), format: c.Logs[i].FormatName()}
 		l.Rewritten = c.Logs[i].Rewritten
+		if c.Logs[i].SkipAfterUnparsed {
+			l.SkipAfterUnparsed()
+		}
 		e.logs[name] = l
 	}
 	for _, a := range d.action {

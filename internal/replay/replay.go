@@ -105,6 +105,9 @@ func prepare(ctx context.Context, o Options) (*replay, error) {
 	}
 	r.log = r.engine.Log(log.Name, format)
 	r.log.Rewritten = log.Rewritten
+	if log.SkipAfterUnparsed {
+		r.log.SkipAfterUnparsed()
+	}
 	r.print = newPrinter(o.Out, o.JSON)
 	r.sum = newSummary()
 	return r, nil
