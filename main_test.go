@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,7 +28,16 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ROOT", filepath.Dir(data))
 			e.Setenv("TZ", "UTC")
 			// Configurations take absolute paths only.
-			return expand(filepath.Join(e.WorkDir, "jails.toml"), e.WorkDir)
+			configs, err := filepath.Glob(filepath.Join(e.WorkDir, "*.toml"))
+			if err != nil {
+				return err
+			}
+			for _, path := range configs {
+				if err := expand(path, e.WorkDir); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor},
 	})
@@ -59,13 +66,9 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// expand puts the script's folder in place of ${WORK} in a file, if there is
-// one.
+// expand puts the script's folder in place of ${WORK} in a file.
 func expand(path, work string) error {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

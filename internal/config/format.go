@@ -68,6 +68,8 @@ func readFormat(t named, l *Log) {
 	switch f, err := l.Parser(); {
 	case err == nil:
 		l.logged = f.Fields()
+	case l.Fields != nil:
+		t.doc.bad(t.path.key("fields"), "%s", strings.TrimPrefix(err.Error(), "JSON fields: "))
 	case given:
 		format.badFormat(err)
 	default:
