@@ -231,7 +231,7 @@ func (s *summary) writeBad(b *strings.Builder, r *replay, lines uint64) {
 		}
 		fmt.Fprintf(b, "%14s%s: %v", "", x.where, x.err)
 		if r.Raw {
-			fmt.Fprintf(b, ": %s", excerpt(x.text))
+			fmt.Fprintf(b, ": %s", Excerpt(x.text))
 		}
 		b.WriteByte('\n')
 	}
