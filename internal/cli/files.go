@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/access"
@@ -144,12 +145,13 @@ func (f *fileCheck) reads(at config.Problem, files []string) {
 			f.denied(at, f.user.Read(name))
 			continue
 		}
-		r, err := os.Open(name)
-		if err != nil {
+		r, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would block
+		switch {
+		case err == nil:
+			r.Close()
+		case !errors.Is(err, fs.ErrNotExist): // or it has gone meanwhile
 			f.warn(at, "you can't read it: %v; --user tells whether the service can", err)
-			continue
 		}
-		r.Close()
 	}
 	if more := len(f.warnings) - before - maxFileWarnings; more > 1 {
 		f.warnings = f.warnings[:before+maxFileWarnings]
