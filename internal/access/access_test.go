@@ -230,3 +230,29 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// FuzzACL checks that any attribute is read or refused, and that a list never
+// gives more than its entries do.
+func FuzzACL(f *testing.F) {
+	const none = ^uint32(0)
+	f.Add(list(tagOwner, 6, none, tagGroup, 4, none, tagOther, 0, none))
+	f.Add(list(tagUser, 4, 65001, tagGroups, 5, 65002, tagMask, 4, none, tagOther, 7, none))
+	f.Add([]byte{2, 0, 0, 0, 9})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := parseACL(b)
+		if err != nil {
+			return
+		}
+		given := a.owner | a.group | a.other
+		for _, n := range append(a.users, a.groups...) {
+			given |= n.rights
+		}
+		for _, u := range []User{{UID: 1}, {UID: 65001, Groups: []uint32{65002}}, {UID: 2, Groups: []uint32{2, 65002}}} {
+			for _, want := range []rights{read, search, read | search} {
+				if a.allows(&u, 1, 2, want) && given&want != want {
+					t.Errorf("user %d gets %o of a list that gives %o", u.UID, want, given)
+				}
+			}
+		}
+	})
+}
