@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"bytes"
-	"errors"
-	"io/fs"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,7 +30,16 @@ func TestScripts(t *testing.T) {
 			e.Setenv("TZ", "UTC")
 			e.Setenv("RUNTIME_DIRECTORY", filepath.Join(e.WorkDir, "run"))
 			// Configurations take absolute paths only.
-			return expand(filepath.Join(e.WorkDir, "jails.toml"), e.WorkDir)
+			configs, err := filepath.Glob(filepath.Join(e.WorkDir, "*.toml"))
+			if err != nil {
+				return err
+			}
+			for _, path := range configs {
+				if err := expand(path, e.WorkDir); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "root" {
@@ -67,13 +74,9 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// expand puts the script's folder in place of ${WORK} in a file, if there is
-// one.
+// expand puts the script's folder in place of ${WORK} in a file.
 func expand(path, work string) error {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

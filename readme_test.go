@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/tailban/tailban/internal/cli"
 	"github.com/tailban/tailban/internal/config"
 )
 
@@ -29,6 +31,24 @@ func TestDocumentedConfigurations(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no configuration found: has the README changed its fences?")
+	}
+}
+
+// The README shows what a replay prints: that of the tests' log, but for the
+// speed.
+func TestReplayAsDocumented(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, notes bytes.Buffer
+	if code := cli.Main(t.Context(), cli.Process{Args: []string{"replay", "testdata/shop.log"}, Out: &out, Err: &notes}); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &notes)
+	}
+	speed := regexp.MustCompile(`[0-9,]+ lines a second`)
+	got := speed.ReplaceAllString(strings.ReplaceAll(out.String(), "testdata/shop.log", "/var/log/nginx/access.log"), "N lines a second")
+	if !strings.Contains(speed.ReplaceAllString(string(readme), "N lines a second"), "```\n"+got+"```\n") {
+		t.Errorf("the README doesn't show this:\n%s", got)
 	}
 }
 

@@ -80,6 +80,7 @@ type Log struct {
 	format     parser.Format
 	generation uint64 // of the rules that jails is of; 0: none yet
 	jails      []*jail
+	distrust   distrust
 }
 
 // NewEngine makes an Engine. The options are trusted to be checked.
@@ -135,11 +136,13 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 	err := l.format.Parse(line, cut, &e.ev.Event)
 	v.Peer = e.ev.Peer
 	switch {
+	case errors.Is(err, parser.ErrNotMine):
+		v.Step = StepNotRecord
+	case l.distrust.parsed(&at, err == nil):
+		v.Step, v.Err, v.Peer = StepUnparsed, errDistrusted, netip.Addr{}
 	case err == nil:
 		v.Time = e.ev.Time
 		e.exceptions(l, v, at, now)
-	case errors.Is(err, parser.ErrNotMine):
-		v.Step = StepNotRecord
 	default:
 		v.Step, v.Err = StepUnparsed, err
 	}

@@ -13,6 +13,8 @@ type conditions struct {
 	paths   []PathPattern
 	status  []StatusRange
 	agents  agents
+
+	protocols []string
 }
 
 func newMatcher(w *Where) matcher {
@@ -20,7 +22,7 @@ func newMatcher(w *Where) matcher {
 }
 
 func compile(c *Conditions) conditions {
-	return conditions{methods: c.Methods, paths: c.Paths, status: c.Status, agents: newAgents(c.Agents)}
+	return conditions{methods: c.Methods, paths: c.Paths, status: c.Status, agents: newAgents(c.Agents), protocols: c.Protocols}
 }
 
 // holds reports whether the event fits. What is not known of an event, as
@@ -31,6 +33,7 @@ func (m *matcher) holds(ev *event) bool {
 	}
 	c := &m.match
 	if len(c.methods) > 0 && !c.method(ev) ||
+		len(c.protocols) > 0 && !HasProtocol(c.protocols, ev.Proto) ||
 		len(c.status) > 0 && !c.hasStatus(ev) ||
 		!c.agents.empty() && !c.agents.in(ev.agent()) ||
 		len(c.paths) > 0 && !c.path(ev.path()) {
@@ -38,6 +41,7 @@ func (m *matcher) holds(ev *event) bool {
 	}
 	n := &m.not
 	return !(len(n.methods) > 0 && n.method(ev) ||
+		len(n.protocols) > 0 && (ev.Partial && ev.Proto == nil || HasProtocol(n.protocols, ev.Proto)) ||
 		len(n.status) > 0 && (ev.Status == 0 || n.hasStatus(ev)) ||
 		!n.agents.empty() && (ev.Partial && ev.Agent == nil || n.agents.in(ev.agent())) ||
 		len(n.paths) > 0 && n.path(ev.path()))

@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -17,15 +18,29 @@ type Where struct {
 // Conditions are lists of alternatives, one list per field. Empty lists say
 // nothing.
 type Conditions struct {
-	Methods []string // exact
-	Paths   []PathPattern
-	Status  []StatusRange
-	Agents  []string // substrings, matched without regard to case
+	Methods   []string // exact
+	Paths     []PathPattern
+	Status    []StatusRange
+	Agents    []string // substrings, matched without regard to case
+	Protocols []string // "HTTP/1.1"; see HasProtocol
 }
 
 // Empty reports whether no list says anything.
 func (c *Conditions) Empty() bool {
-	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Status) == 0 && len(c.Agents) == 0
+	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Status) == 0 && len(c.Agents) == 0 && len(c.Protocols) == 0
+}
+
+// HasProtocol reports whether a protocol, as logged, is among some. A version
+// that ends in ".0" is the same without: servers write both HTTP/2.0 and
+// HTTP/2.
+func HasProtocol(protocols []string, logged []byte) bool {
+	logged = bytes.TrimSuffix(logged, []byte(".0"))
+	for _, p := range protocols {
+		if string(logged) == strings.TrimSuffix(p, ".0") {
+			return true
+		}
+	}
+	return false
 }
 
 // PathPattern matches a normalised path: exactly ("/sign-in"), by prefix

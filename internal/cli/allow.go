@@ -7,7 +7,7 @@ import (
 	"github.com/tailban/tailban/internal/control"
 )
 
-func newAllow(a *access) *cobra.Command {
+func newAllow(a *connection) *cobra.Command {
 	var q control.AllowRequest
 	var long durationFlag
 	c := &cobra.Command{

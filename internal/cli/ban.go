@@ -9,7 +9,7 @@ import (
 	"github.com/tailban/tailban/internal/control"
 )
 
-func newBan(a *access) *cobra.Command {
+func newBan(a *connection) *cobra.Command {
 	var q control.BanRequest
 	var long durationFlag
 	c := &cobra.Command{
@@ -79,7 +79,7 @@ func showNotes(s *screen, notes []string) {
 	}
 }
 
-func newUnban(a *access) *cobra.Command {
+func newUnban(a *connection) *cobra.Command {
 	var q control.UnbanRequest
 	var forgive durationFlag
 	c := &cobra.Command{

@@ -9,7 +9,7 @@ import (
 	"github.com/tailban/tailban/internal/control"
 )
 
-func newBans(a *access) *cobra.Command {
+func newBans(a *connection) *cobra.Command {
 	var q control.BansQuery
 	c := &cobra.Command{
 		Use:   "bans [ADDRESS|RANGE]",

@@ -1,35 +1,63 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/access"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/source"
 )
 
 func newCheck(p *Process, path *string) *cobra.Command {
-	return &cobra.Command{
+	var name string
+	var groups []string
+	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration, and show what would run",
-		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Long: `Check the configuration, and show what would run. What is allowed but likely
+not meant is a warning: among these, files that aren't there, can't be read, or
+hold another format.
+
+With --user, the files' permissions are compared with what that user may do;
+run as root, so that everything can be looked at. A service with a dynamic
+user has none that can be named while it doesn't run: give any free number, and
+the groups of its unit.`,
+		Example: `  tailban check
+  sudo tailban check --user tailban
+  sudo tailban check --user 65000 --groups adm`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var who *connection.User
+			if c.Flags().Changed("user") {
+				u, err := access.Lookup(name, groups)
+				if err != nil {
+					return err
+				}
+				who = &u
+			} else if len(groups) > 0 {
+				return usageError{errors.New("--groups are further groups of a --user")}
+			}
 			cfg, err := config.Load(*path, p.Env)
 			if err != nil {
 				return err
 			}
-			for _, w := range cfg.Warnings() {
+			for _, w := range slices.Concat(cfg.Warnings(), checkFiles(cfg, *path, who)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
 			return describe(p.Out, *path, cfg)
 		},
 	}
+	c.Flags().StringVar(&name, "user", "", "tell whether this `user` (name or number) can read the files")
+	c.Flags().StringSliceVar(&groups, "groups", nil, "further `groups` of the user")
+	return c
 }
 
 // describe writes what a configuration would do.
@@ -131,17 +159,14 @@ const maxNamed = 5
 func filesNow(patterns []string) string {
 	var parts []string
 	for _, p := range patterns {
-		found, err := filepath.Glob(p)
+		found, err := source.Match(p)
 		switch {
 		case err != nil || len(found) == 0:
 			parts = append(parts, p+" (not there yet)")
 		case len(found) == 1 && found[0] == p:
-			parts = append(parts, p+unreadable(p))
+			parts = append(parts, p)
 		default:
-			var names []string
-			for _, f := range found[:min(len(found), maxNamed)] {
-				names = append(names, f+unreadable(f))
-			}
+			names := slices.Clone(found[:min(len(found), maxNamed)])
 			if n := len(found) - maxNamed; n > 0 {
 				names = append(names, fmt.Sprintf("%d more", n))
 			}
@@ -149,16 +174,6 @@ func filesNow(patterns []string) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// unreadable says so if whoever runs the check can't read a file.
-func unreadable(name string) string {
-	f, err := os.Open(name)
-	if err != nil {
-		return " (you can't read it)"
-	}
-	f.Close()
-	return ""
 }
 
 func effect(observe bool, actions []string) string {
@@ -194,6 +209,9 @@ func whereText(w *detector.Where) string {
 		}
 		if len(c.Agents) > 0 {
 			parts = append(parts, not+"agent "+quoteAll(c.Agents))
+		}
+		if len(c.Protocols) > 0 {
+			parts = append(parts, not+"protocol "+strings.Join(c.Protocols, " or "))
 		}
 	}
 	add(&w.Match, "")

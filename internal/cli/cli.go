@@ -104,7 +104,7 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	var path string
 	root.PersistentFlags().StringVarP(&path, "config", "c", DefaultConfig, "configuration `file`")
-	a := &access{p: p, config: &path}
+	a := &connection{p: p, config: &path}
 	root.PersistentFlags().StringVar(&a.socketDir, "socket-dir", "", "`folder` of the daemon's sockets (default: runtime_dir of the configuration)")
 	root.AddCommand(
 		newRun(p, &path),

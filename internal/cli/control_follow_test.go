@@ -90,7 +90,7 @@ func TestExplainLineOffline(t *testing.T) {
 	explain := func(config string, d control.Operator, line string) (string, string, error) {
 		var out, errs locked
 		p := &Process{Out: &out, Err: &errs}
-		a := &access{p: p, config: &config, socketDir: filepath.Join(dir, "none")}
+		a := &connection{p: p, config: &config, socketDir: filepath.Join(dir, "none")}
 		if d != nil {
 			a.socketDir = serve(t, d)
 		}

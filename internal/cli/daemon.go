@@ -16,18 +16,18 @@ import (
 	"github.com/tailban/tailban/parser"
 )
 
-// access is how commands reach the daemon.
-type access struct {
+// connection is how commands reach the daemon.
+type connection struct {
 	p         *Process
 	config    *string // path
 	socketDir string  // "": as the configuration says
 }
 
 // client talks to the daemon. Nothing is connected yet.
-func (a *access) client() *control.Client { return control.NewClient(a.dir()) }
+func (a *connection) client() *control.Client { return control.NewClient(a.dir()) }
 
 // dir is where the sockets are.
-func (a *access) dir() string {
+func (a *connection) dir() string {
 	if a.socketDir != "" {
 		return a.socketDir
 	}
@@ -115,7 +115,7 @@ func address(text string) (netip.Addr, error) {
 }
 
 // say tells a person how what they wrote was taken.
-func (a *access) say(text string) {
+func (a *connection) say(text string) {
 	if text != "" {
 		fmt.Fprintln(a.p.Err, "tailban:", text)
 	}

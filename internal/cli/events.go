@@ -11,7 +11,7 @@ import (
 	"github.com/tailban/tailban/internal/term"
 )
 
-func newEvents(a *access) *cobra.Command {
+func newEvents(a *connection) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "events",

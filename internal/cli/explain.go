@@ -18,7 +18,7 @@ type offlineLine func(*config.Config, control.LineQuery) (*control.LineExplanati
 
 // newExplain makes the command. If offline is nil, lines are explained by a
 // running daemon only.
-func newExplain(a *access, offline offlineLine) *cobra.Command {
+func newExplain(a *connection, offline offlineLine) *cobra.Command {
 	var q control.LineQuery
 	c := &cobra.Command{
 		Use:   "explain ADDRESS | --line LINE --log LOG",
@@ -70,7 +70,7 @@ what each jail makes of it. "--line -" reads it from standard input.`,
 
 // explainLine asks the daemon about a line, or the configuration if there is
 // no daemon.
-func explainLine(c *cobra.Command, a *access, q control.LineQuery, asJSON bool, offline offlineLine) error {
+func explainLine(c *cobra.Command, a *connection, q control.LineQuery, asJSON bool, offline offlineLine) error {
 	if q.Line == "-" {
 		line, err := bufio.NewReader(io.LimitReader(a.p.In, maxLine)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {

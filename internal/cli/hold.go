@@ -5,7 +5,7 @@ import (
 	"github.com/tailban/tailban/internal/control"
 )
 
-func newHold(a *access) *cobra.Command {
+func newHold(a *connection) *cobra.Command {
 	var q control.HoldRequest
 	var long durationFlag
 	c := &cobra.Command{
@@ -37,7 +37,7 @@ that are in force stay; unban --jail lifts them.`,
 	return c
 }
 
-func newResume(a *access) *cobra.Command {
+func newResume(a *connection) *cobra.Command {
 	q := control.HoldRequest{Resume: true}
 	c := &cobra.Command{
 		Use:     "resume JAIL",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -26,7 +27,7 @@ func newProbe(p *Process, path *string) *cobra.Command {
 		Short: "Show how a log is understood, field by field",
 		Long: `Read the first lines of a log (compressed or not) and show what is made of
 them: the share that parses, the fields of a few lines, and for lines that
-don't parse the first field that differs. The format is guessed, unless
+don't parse their text and the first field that differs. The format is guessed, unless
 --format gives it (a preset, an nginx log_format or an Apache LogFormat) or
 --config and --log name a log of the configuration.`,
 		Example: `  tailban probe /var/log/nginx/access.log
@@ -54,12 +55,13 @@ don't parse the first field that differs. The format is guessed, unless
 				}
 				l = *picked
 			}
+			if !slices.ContainsFunc(lines, func(l []byte) bool { return len(l) > 0 }) {
+				return fmt.Errorf("probe %s: it holds no lines", args[0])
+			}
 			if l.Format == "" {
-				guess, n := parser.Detect(lines)
-				if n == 0 {
-					return fmt.Errorf("no format known here (%s) fits the first lines of %s", strings.Join(parser.FormatNames(), ", "), args[0])
+				if l.Format, err = replay.Guess(lines); err != nil {
+					return fmt.Errorf("probe %s: %w", args[0], err)
 				}
-				l.Format = guess
 			}
 			return probe(p.Out, &l, lines)
 		},
@@ -75,8 +77,9 @@ func probe(w io.Writer, l *config.Log, lines [][]byte) error {
 	if err != nil {
 		return err
 	}
-	var shown, failed strings.Builder
-	parsed, other, bad := 0, 0, 0
+	var shown, failed, doubtful strings.Builder
+	parsed, other, bad, doubts := 0, 0, 0, 0
+	broken := 0 // number of the line before, if it doesn't parse
 	for i, line := range lines {
 		var ev parser.Event
 		switch err := f.Parse(line, false, &ev); {
@@ -85,21 +88,35 @@ func probe(w io.Writer, l *config.Log, lines [][]byte) error {
 				fmt.Fprintf(&shown, "\nline %d\n", i+1)
 				showEvent(&shown, &ev)
 			}
+			if broken > 0 {
+				if doubts++; doubts <= probeFailed {
+					fmt.Fprintf(&doubtful, "  line %d, of %s, after line %d\n", i+1, ev.Peer, broken)
+				}
+			}
+			broken = 0
 		case errors.Is(err, parser.ErrNotMine):
 			other++
 		default:
 			if bad++; bad <= probeFailed {
-				fmt.Fprintf(&failed, "  line %d: %v\n", i+1, err)
+				fmt.Fprintf(&failed, "  line %d: %v: %s\n", i+1, err, replay.Excerpt(line))
 			}
+			broken = i + 1
 		}
 	}
 	fmt.Fprintf(w, "read as %s: %d of %d lines parse", l.FormatName(), parsed, len(lines)-other)
-	if other > 0 {
+	switch {
+	case other == 1:
+		fmt.Fprint(w, ", 1 is no record")
+	case other > 1:
 		fmt.Fprintf(w, ", %d are no records", other)
 	}
 	fmt.Fprintln(w)
 	if bad > 0 {
 		fmt.Fprintf(w, "%d don't, among them\n%s", bad, failed.String())
+	}
+	if doubts > 0 {
+		fmt.Fprintf(w, "%d follow one that doesn't: if this server writes line feeds of a client's as they are, they can be forged (see after_unparsed), among them\n%s",
+			doubts, doubtful.String())
 	}
 	_, err = io.WriteString(w, shown.String())
 	return err

@@ -7,7 +7,7 @@ import (
 	"github.com/tailban/tailban/internal/control"
 )
 
-func newReload(a *access) *cobra.Command {
+func newReload(a *connection) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the daemon read its configuration again",

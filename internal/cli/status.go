@@ -10,7 +10,7 @@ import (
 	"github.com/tailban/tailban/internal/control"
 )
 
-func newStatus(a *access) *cobra.Command {
+func newStatus(a *connection) *cobra.Command {
 	var check bool
 	c := &cobra.Command{
 		Use:   "status",

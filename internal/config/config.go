@@ -47,7 +47,8 @@ type Config struct {
 	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
 
 	warnings Problems
-	text     []byte // as it was read
+	text     []byte    // as it was read
+	doc      *document // nil in Builtin
 }
 
 // Provider is a provider name that was used, and what it stood for.
@@ -75,6 +76,10 @@ type Log struct {
 	Rewritten bool               // the peer is one that a proxy reported (nginx realip, mod_remoteip)
 	Fields    *parser.JSONFields // of format "json"
 	MaxLine   int                // bytes of a line that are looked at
+
+	SkipAfterUnparsed bool // the first line that parses after one that doesn't isn't counted
+
+	logged parser.Fields // what the format logs
 }
 
 // Types of actions.
@@ -143,6 +148,7 @@ func Parse(name string, data []byte, env []string) (*Config, error) {
 	warn(doc, c)
 	c.text = data
 	c.warnings = doc.warnings.sorted(name)
+	c.doc = doc
 	return c, nil
 }
 
@@ -165,6 +171,16 @@ func Builtin() *Config {
 		MaxBans:   DefaultMaxBans,
 		Remember:  DefaultRemember,
 	}
+}
+
+// At returns a Problem without a message about what a path of keys leads to, or
+// about an element of the list there, for those that check what the
+// configuration is about. A key that isn't there has the place of its table.
+func (c *Config) At(element int, keys ...string) Problem {
+	if c.doc == nil {
+		return Problem{Key: keyPath(keys...).String()}
+	}
+	return c.doc.at(keyPath(keys...).elem(element))
 }
 
 // Warnings returns what is allowed but likely not meant, in the order of

@@ -29,12 +29,6 @@ func (l *Log) FormatName() string {
 	return l.Format
 }
 
-// has reports whether the log's format has a field.
-func (l *Log) has(field parser.Fields) bool {
-	f, err := l.Parser()
-	return err == nil && f.Fields().Has(field)
-}
-
 // readFormat reads what says how a log's lines are written.
 func readFormat(t named, l *Log) {
 	if n, ok := t.get("timezone"); ok {
@@ -72,12 +66,15 @@ func readFormat(t named, l *Log) {
 			}
 		}
 	}
-	if _, err := l.Parser(); err != nil {
-		if !given {
-			t.doc.bad(t.path.key("format"), "the default, %q, can't be used: %v", l.Format, err)
-			return
-		}
+	switch f, err := l.Parser(); {
+	case err == nil:
+		l.logged = f.Fields()
+	case l.Fields != nil:
+		t.doc.bad(t.path.key("fields"), "%s", strings.TrimPrefix(err.Error(), "JSON fields: "))
+	case given:
 		format.badFormat(err)
+	default:
+		t.doc.bad(t.path.key("format"), "the default, %q, can't be used: %v", l.Format, err)
 	}
 }
 

@@ -23,7 +23,7 @@ func accept(t *testing.T, doc string, env ...string) *Config {
 
 func diffConfig(want, got *Config) string {
 	return cmp.Diff(want, got,
-		cmpopts.IgnoreUnexported(Config{}),
+		cmpopts.IgnoreUnexported(Config{}, Log{}),
 		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 		cmp.Comparer(func(a, b detector.PathPattern) bool { return a.String() == b.String() }))
 }

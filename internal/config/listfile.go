@@ -20,8 +20,9 @@ const (
 	maxListFile    = 1 << 20 // bytes
 	maxListEntries = 20_000
 
-	// maxListProblems is how many bad lines of a file are told one by one.
+	// How many bad lines of a file are told one by one, and how many odd ones.
 	maxListProblems = 100
+	maxListWarnings = 5
 )
 
 // listFile reads a file of addresses. Lines that are there twice count once.
@@ -35,17 +36,61 @@ func (n node) listFile(path string, list addressList) []netip.Prefix {
 		n.bad("%v", err)
 		return nil
 	}
-	before := len(n.doc.problems)
+	n.warnListFile(path)
+	problems, warnings := len(n.doc.problems), len(n.doc.warnings)
 	entries := n.parseList(path, text, list)
-	if more := len(n.doc.problems) - before - maxListProblems; more > 0 {
-		next := n.doc.problems[before+maxListProblems]
-		next.Value, next.Msg = "", fmt.Sprintf("from here on %d more lines are bad", more)
-		n.doc.problems = append(n.doc.problems[:before+maxListProblems], next)
-	}
+	n.doc.problems.shorten(problems+maxListProblems, "from here on %d more lines are bad")
+	n.doc.warnings.shorten(warnings+maxListWarnings, "from here on %d more ranges are wide")
 	if len(entries) > maxListEntries {
 		n.bad("has %d addresses and ranges: %d at most", len(entries), maxListEntries)
 	}
 	return entries
+}
+
+// shorten says of problems beyond the first n only how many there are.
+func (ps *Problems) shorten(n int, format string) {
+	if more := len(*ps) - n; more > 1 { // one is as short as its number
+		next := (*ps)[n]
+		next.Value, next.Msg = "", fmt.Sprintf(format, more)
+		*ps = append((*ps)[:n], next)
+	}
+}
+
+// warnListFile says who, besides those who run the daemon, decides what a file
+// of addresses holds. What can't be found out is left to reading.
+func (n node) warnListFile(path string) {
+	if target, err := os.Readlink(path); err == nil {
+		n.warn("%s is a symbolic link to %s: whoever can change the link decides what is read", path, target)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return
+	}
+	if uid, ok := owner(real); ok && uid != 0 && uid != os.Geteuid() {
+		n.warn("%s belongs to user %d, who decides what is in it: give it to root", path, uid)
+	}
+	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
+			n.warn("anybody can put another file in the place of %s: chmod o-w %s takes that away", path, dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return
+		}
+	}
+}
+
+// owner returns the user whom a file belongs to.
+func owner(path string) (uid int, ok bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(st.Uid), true
 }
 
 // parseList reads the lines of a file of addresses.

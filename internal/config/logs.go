@@ -22,6 +22,10 @@ func readLogs(top *section) (logs []Log, names []string) {
 			size, _ := n.size(1<<10, 16<<20)
 			l.MaxLine = int(size)
 		}
+		if n, ok := t.get("after_unparsed"); ok {
+			what, _ := n.oneOf("count", "skip")
+			l.SkipAfterUnparsed = what == "skip"
+		}
 		t.finish()
 		logs = append(logs, l)
 	}

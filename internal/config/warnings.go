@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/parser"
@@ -16,6 +15,7 @@ func warn(doc *document, c *Config) {
 	warnPlane(doc, c)
 	warnFields(doc, c)
 	warnPaths(doc, c)
+	warnExcluded(doc, c)
 	warnForgotten(doc, c)
 	warnDenied(doc, c)
 }
@@ -28,7 +28,7 @@ func warnLogs(doc *document, c *Config) {
 		if !used {
 			doc.warn(at, "no jail looks at this log")
 		}
-		if len(c.TrustedProxies) > 0 && !l.has(parser.FieldForward) {
+		if len(c.TrustedProxies) > 0 && !l.logged.Has(parser.FieldForward) {
 			doc.warn(at.key("format"), "format %q has no forwarding header: "+
 				"requests through trusted proxies count for nobody", l.FormatName())
 		}
@@ -90,7 +90,7 @@ func warnPlane(doc *document, c *Config) {
 	if len(c.TrustedProxies) == 0 {
 		return
 	}
-	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return l.has(parser.FieldForward) })
+	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return l.logged.Has(parser.FieldForward) })
 	kernel := slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Type == TypeNftables })
 	if forwarded && kernel {
 		doc.warn(keyPath("trusted_proxies"), "clients behind these are banned at their own address, which the kernel sees "+
@@ -101,10 +101,11 @@ func warnPlane(doc *document, c *Config) {
 // warnFields is about conditions on what a log's format doesn't have, and about
 // agents that nearly all have.
 func warnFields(doc *document, c *Config) {
-	lacks := func(at path, logs []string, field parser.Fields, what string) {
+	const nothing = "this matches nothing there"
+	lacks := func(at path, logs []string, field parser.Fields, what, so string) {
 		for _, l := range c.Logs {
-			if slices.Contains(logs, l.Name) && !l.has(field) {
-				doc.warn(at, "format %q of log %q has no %s: this matches nothing there", l.FormatName(), l.Name, what)
+			if slices.Contains(logs, l.Name) && !l.logged.Has(field) {
+				doc.warn(at, "format %q of log %q has no %s: %s", l.FormatName(), l.Name, what, so)
 			}
 		}
 	}
@@ -115,55 +116,44 @@ func warnFields(doc *document, c *Config) {
 	for _, j := range c.Jails {
 		where := keyPath("jails", j.Name, "where")
 		for _, x := range []struct {
-			at path
-			c  *detector.Conditions
-		}{{where, &j.Where.Match}, {where.key("not"), &j.Where.Not}} {
+			at      path
+			c       *detector.Conditions
+			negated bool
+		}{{where, &j.Where.Match, false}, {where.key("not"), &j.Where.Not, true}} {
 			if len(x.c.Agents) > 0 {
-				lacks(x.at.key("agent"), j.Logs, parser.FieldAgent, "user agent")
+				lacks(x.at.key("agent"), j.Logs, parser.FieldAgent, "user agent", nothing)
 			}
 			if len(x.c.Paths) > 0 {
-				lacks(x.at.key("path"), j.Logs, parser.FieldPath, "path")
+				lacks(x.at.key("path"), j.Logs, parser.FieldPath, "path", nothing)
 			}
 			if len(x.c.Methods) > 0 {
-				lacks(x.at.key("method"), j.Logs, parser.FieldMethod, "method")
+				lacks(x.at.key("method"), j.Logs, parser.FieldMethod, "method", nothing)
+			}
+			if len(x.c.Protocols) > 0 {
+				lacks(x.at.key("protocol"), j.Logs, parser.FieldProto, "protocol", nothing)
 			}
 			if len(x.c.Status) > 0 {
-				lacks(x.at.key("status"), j.Logs, parser.FieldStatus, "status")
+				so := nothing
+				if x.negated { // as nothing is known to have another status
+					so = "the jail counts nothing there"
+				}
+				lacks(x.at.key("status"), j.Logs, parser.FieldStatus, "status", so)
 			}
 		}
 	}
 	for _, w := range c.Wanted {
-		lacks(keyPath("wanted", w.Name, "agent"), all, parser.FieldAgent, "user agent")
+		lacks(keyPath("wanted", w.Name, "agent"), all, parser.FieldAgent, "user agent", nothing)
+		if w.Limit == 0 {
+			doc.warn(keyPath("wanted", w.Name, "limit"), "with a limit of 0 none of its requests passes: this does nothing")
+		}
 	}
 	if c.Deny != nil && len(c.Deny.Agents) > 0 {
 		at := keyPath("deny", "agents")
-		lacks(at, all, parser.FieldAgent, "user agent")
+		lacks(at, all, parser.FieldAgent, "user agent", nothing)
 		for i, a := range c.Deny.Agents {
 			if len(a) < 3 {
 				doc.warn(at.elem(i), "%q occurs in the user agents of ordinary clients", a)
 			}
 		}
 	}
-}
-
-// warnPaths is about patterns that no path can match, as paths are resolved
-// before they are compared.
-func warnPaths(doc *document, c *Config) {
-	check := func(at path, patterns []detector.PathPattern) {
-		for i, p := range patterns {
-			if s := p.String(); !strings.HasPrefix(s, "~") && hasUnresolved(s) {
-				doc.warn(at.elem(i), "%q never matches: //, /./ and /../ are resolved before paths are compared", s)
-			}
-		}
-	}
-	for _, j := range c.Jails {
-		where := keyPath("jails", j.Name, "where")
-		check(where.key("path"), j.Where.Match.Paths)
-		check(where.key("not").key("path"), j.Where.Not.Paths)
-	}
-}
-
-func hasUnresolved(p string) bool {
-	p += "/" // the last segment counts as well
-	return strings.Contains(p[:len(p)-1], "//") || strings.Contains(p, "/./") || strings.Contains(p, "/../")
 }

@@ -43,7 +43,21 @@ func readConditions(s *section) detector.Conditions {
 	if n, ok := s.get("agent"); ok {
 		c.Agents = n.nonEmptyTexts(anyText)
 	}
+	if n, ok := s.get("protocol"); ok {
+		c.Protocols = n.nonEmptyTexts(node.checkProtocol)
+	}
 	return c
+}
+
+// checkProtocol accepts what servers log: HTTP/1.1, HTTP/2.0, HTTP/2.
+func (n node) checkProtocol(s string) bool {
+	version, ok := strings.CutPrefix(s, "HTTP/")
+	digit := func(c byte) bool { return '0' <= c && c <= '9' }
+	if ok && (len(version) == 1 || len(version) == 3 && version[1] == '.' && digit(version[2])) && digit(version[0]) {
+		return true
+	}
+	n.bad(`must be a protocol like "HTTP/1.1", "HTTP/2.0" or "HTTP/3.0"`)
+	return false
 }
 
 // checkMethod accepts tokens without lower-case letters. Methods are compared

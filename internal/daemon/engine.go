@@ -143,6 +143,7 @@ func (e *engine) setLogs(c *config.Config, formats map[string]parser.Format) {
 			e.detect.Rebind(s.Log, formats[l.Name])
 		}
 		s.format, s.Rewritten = l.FormatName(), l.Rewritten
+		s.SkipAfterUnparsed(l.SkipAfterUnparsed)
 		logs[l.Name] = s
 	}
 	e.logs = logs

@@ -38,6 +38,7 @@ func ExplainLine(c *config.Config, q control.LineQuery, now time.Time) (*control
 	e := detector.NewEngine(rulesOf(c, c.Allow, guard.New(guard.FromConfig(c.TrustedProxies, c.Allow))))
 	log := e.Log(l.Name, format)
 	log.Rewritten = l.Rewritten
+	log.SkipAfterUnparsed(l.SkipAfterUnparsed)
 	return explainLine(e, log, l.FormatName(), l.MaxLine, q.Line, now), nil
 }
 

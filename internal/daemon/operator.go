@@ -43,7 +43,9 @@ func (d *daemon) startControl() *part {
 }
 
 // Follow implements control.Viewer.
-func (d *daemon) Follow(ctx context.Context) (<-chan control.Event, error) { return d.hub.follow(ctx, time.Now()) }
+func (d *daemon) Follow(ctx context.Context) (<-chan control.Event, error) {
+	return d.hub.follow(ctx, time.Now())
+}
 
 // Ban implements control.Operator.
 func (d *daemon) Ban(ctx context.Context, c control.Caller, r control.BanRequest) (*control.BanResult, error) {

@@ -455,7 +455,7 @@ func changes(was, c *config.Config) []string {
 
 // logSettings are what a log's table says.
 func logSettings(l *config.Log) []any {
-	return []any{l.Files, l.Format, l.Header, l.Zone.String(), l.Rewritten, l.Fields, l.MaxLine}
+	return []any{l.Files, l.Format, l.Header, l.Zone.String(), l.Rewritten, l.Fields, l.MaxLine, l.SkipAfterUnparsed}
 }
 
 // same compares settings by what they say.

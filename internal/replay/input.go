@@ -37,13 +37,17 @@ func open(name string, in io.Reader) (io.ReadCloser, error) {
 		in = f
 	}
 	r := bufio.NewReaderSize(in, 64<<10)
-	magic, err := r.Peek(2)
+	magic, err := r.Peek(10)
 	if err != nil && !errors.Is(err, io.EOF) {
 		closeInput(in, name)
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	out := &input{Reader: r, close: func() error { return closeInput(in, name) }}
-	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+	if other := otherCompression(magic); other != "" {
+		closeInput(in, name)
+		return nil, fmt.Errorf("read %s: it is compressed with %s: unpack it first, only gzip is read as it is", name, other)
+	}
+	if bytes.HasPrefix(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(r)
 		if err != nil {
 			closeInput(in, name)
@@ -68,8 +72,23 @@ func closeInput(in io.Reader, name string) error {
 	return nil
 }
 
+// otherCompression names what input is compressed with, if it isn't gzip, by
+// its first bytes (the formats' own descriptions).
+func otherCompression(head []byte) string {
+	for _, x := range []struct{ magic, name string }{
+		{"\xfd7zXZ\x00", "xz"},
+		{"\x28\xb5\x2f\xfd", "zstd"},
+		{"BZh91AY&SY", "bzip2"},
+	} {
+		if bytes.HasPrefix(head, []byte(x.magic)) {
+			return x.name
+		}
+	}
+	return ""
+}
+
 // Sample reads the first lines of a file, compressed or not, for guessing its
-// format.
+// format. There may be none.
 func Sample(name string) ([][]byte, error) {
 	r, err := open(name, nil)
 	if err != nil {
@@ -85,8 +104,8 @@ func Sample(name string) ([][]byte, error) {
 
 func firstLines(head []byte) [][]byte {
 	lines := bytes.SplitN(head, []byte("\n"), sampleLines+1)
-	if len(lines) > 1 {
-		lines = lines[:len(lines)-1] // the last is cut, or what follows the last line feed
+	if last := len(lines) - 1; last > 0 || len(lines[last]) == 0 {
+		lines = lines[:last] // the last is cut, or what follows the last line feed
 	}
 	return lines
 }
@@ -101,13 +120,13 @@ type dated struct {
 // a shell pattern comes newest first. Files that hold no line with a time
 // come first.
 func inOrder(files []string, log *config.Log) ([]dated, error) {
+	f, err := log.Parser()
+	if err != nil {
+		return nil, err
+	}
 	all := make([]dated, len(files))
 	for i, name := range files {
 		lines, err := Sample(name)
-		if err != nil {
-			return nil, err
-		}
-		f, err := log.Parser()
 		if err != nil {
 			return nil, err
 		}

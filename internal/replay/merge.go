@@ -116,8 +116,11 @@ func (r *replay) lines(ctx context.Context) error {
 		}
 		line, cut, at := x.take()
 		v := r.engine.Line(r.log, line, cut, at, 0)
-		if v.Time > now {
+		switch {
+		case v.Time >= now:
 			now = v.Time
+		case v.Time != 0 && now != 0:
+			r.sum.late.add(now-v.Time, &at)
 		}
 		if err := r.verdict(v, line, &at); err != nil {
 			return err

@@ -96,9 +96,9 @@ func targetText(p netip.Prefix) string {
 	return p.String()
 }
 
-// excerpt quotes a log line for a person: short, and with everything escaped
+// Excerpt quotes a log line for a person: short, and with everything escaped
 // that could act on a terminal.
-func excerpt(line []byte) string {
+func Excerpt(line []byte) string {
 	const most = 120
 	if len(line) <= most {
 		return fmt.Sprintf("%+q", line)

@@ -105,6 +105,7 @@ func prepare(ctx context.Context, o Options) (*replay, error) {
 	}
 	r.log = r.engine.Log(log.Name, format)
 	r.log.Rewritten = log.Rewritten
+	r.log.SkipAfterUnparsed(log.SkipAfterUnparsed)
 	r.print = newPrinter(o.Out, o.JSON)
 	r.sum = newSummary()
 	return r, nil
@@ -163,18 +164,38 @@ func (r *replay) detect() error {
 			r.conf.Format = format
 			return nil
 		}
-		for _, l := range lines {
-			if len(first) == 0 && len(l) > 0 {
-				first = l
-			}
+		if len(first) == 0 {
+			first = firstOf(lines)
 		}
 	}
 	if len(first) == 0 { // nothing to read: any format will do
 		r.conf.Format = config.DefaultFormat
 		return nil
 	}
+	return errNoFormat(first)
+}
+
+func errNoFormat(first []byte) error {
 	return fmt.Errorf("no format known here (%s) fits these lines; the first is %s",
-		strings.Join(parser.FormatNames(), ", "), excerpt(first))
+		strings.Join(parser.FormatNames(), ", "), Excerpt(first))
+}
+
+// Guess guesses the format of lines of which one at least is not empty.
+func Guess(lines [][]byte) (string, error) {
+	if format, n := parser.Detect(lines); n > 0 {
+		return format, nil
+	}
+	return "", errNoFormat(firstOf(lines))
+}
+
+// firstOf returns the first line that is not empty.
+func firstOf(lines [][]byte) []byte {
+	for _, l := range lines {
+		if len(l) > 0 {
+			return l
+		}
+	}
+	return nil
 }
 
 // sample reads the first lines of a file, and leaves standard input as if

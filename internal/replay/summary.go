@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -22,7 +24,10 @@ const maxSaid = 10_000
 type summary struct {
 	elapsed  time.Duration
 	clients  *distinct[netip.Addr]
-	last     netip.Addr // most lines have the client of a line before
+	last     netip.Addr         // most lines have the client of a line before
+	top      *top[netip.Prefix] // clients as they are counted: by their targets
+	target   netip.Prefix       // of last
+	late     lateLines
 	bans     uint64
 	observed uint64
 	refused  uint64
@@ -44,15 +49,72 @@ type badLine struct {
 }
 
 func newSummary() summary {
-	return summary{clients: newDistinct[netip.Addr](), targets: newDistinct[netip.Prefix](), said: map[refusal]struct{}{}, jails: byDay{}}
+	return summary{
+		clients: newDistinct[netip.Addr](), top: newTop[netip.Prefix](),
+		targets: newDistinct[netip.Prefix](), said: map[refusal]struct{}{}, jails: byDay{},
+	}
 }
 
 // client counts a line's client; a proxy that speaks for itself is none.
 func (s *summary) client(v *detector.Verdict) {
-	if v.Client.IsValid() && v.Client != s.last && v.Step != detector.StepInfrastructure {
-		s.last = v.Client
-		s.clients.add(v.Client)
+	if !v.Client.IsValid() || v.Step == detector.StepInfrastructure {
+		return
 	}
+	if v.Client == s.last {
+		s.top.add(s.target)
+		return
+	}
+	s.last, s.target = v.Client, detector.TargetOf(v.Client)
+	if fresh := s.top.add(s.target); fresh || !s.target.IsSingleIP() {
+		s.clients.add(v.Client) // one whose target has a counter is known, if it is all of it
+	}
+}
+
+// lateLines are those that came after others with a later time.
+type lateLines struct {
+	lines uint64
+	most  int64  // nanoseconds
+	where string // of the line that was latest
+}
+
+func (l *lateLines) add(behind int64, at *detector.Line) {
+	l.lines++
+	if behind > l.most {
+		l.most, l.where = behind, fmt.Sprintf("%s:%d", at.Path, at.Number)
+	}
+}
+
+func (l *lateLines) String() string {
+	if l.lines == 0 {
+		return "none"
+	}
+	most := time.Duration(l.most)
+	text := most.Round(time.Millisecond).String()
+	if most >= time.Second {
+		text = config.FormatDuration(most)
+	}
+	return fmt.Sprintf("%s behind others with a later time, by up to %s (%s)", thousands(l.lines), text, l.where)
+}
+
+// shownClients is how many of the most active clients are named.
+const shownClients = 5
+
+// writeTop names the clients with most lines, and their share of all that have
+// a client.
+func (s *summary) writeTop(b *strings.Builder) {
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i, c := range s.top.most(shownClients, netip.Prefix.Compare) {
+		name := ""
+		if i == 0 {
+			name = "most active"
+		}
+		about := ""
+		if c.over > 0 {
+			about = fmt.Sprintf(", or up to %s fewer", thousands(c.over))
+		}
+		fmt.Fprintf(tw, "%-12s\t%s\t%s%s%s\n", name, targetText(c.value), thousands(c.n), share(c.n, s.top.total), about)
+	}
+	tw.Flush()
 }
 
 func (s *summary) unparsed(at *detector.Line, err error, line []byte) {
@@ -106,6 +168,7 @@ func (s *summary) write(w io.Writer, r *replay) error {
 	row("unparsed", "%s%s", thousands(steps[detector.StepUnparsed]), share(steps[detector.StepUnparsed], lines))
 	s.writeBad(&b, r, lines)
 	row("clients", "%s", s.clients)
+	s.writeTop(&b)
 	bans := thousands(s.bans)
 	if s.observed > 0 {
 		bans += fmt.Sprintf(", and %s by jails that only observe", thousands(s.observed))
@@ -114,6 +177,7 @@ func (s *summary) write(w io.Writer, r *replay) error {
 	row("spared", "%s", s.spared(steps))
 	row("not counted", "%s of banned clients, %s that no jail is about, %s too late", thousands(steps[detector.StepBanned]),
 		thousands(steps[detector.StepUnmatched]), thousands(r.engine.Stats().Late))
+	row("late", "%s", &s.late)
 	if st := r.engine.Stats(); st.Evicted+st.Refused+st.BansEvicted > 0 {
 		row("memory", "%s windows and %s bans were dropped: raise max_memory or max_bans for exact results",
 			thousands(st.Evicted+st.Refused), thousands(st.BansEvicted))
@@ -167,7 +231,7 @@ func (s *summary) writeBad(b *strings.Builder, r *replay, lines uint64) {
 		}
 		fmt.Fprintf(b, "%14s%s: %v", "", x.where, x.err)
 		if r.Raw {
-			fmt.Fprintf(b, ": %s", excerpt(x.text))
+			fmt.Fprintf(b, ": %s", Excerpt(x.text))
 		}
 		b.WriteByte('\n')
 	}

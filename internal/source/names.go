@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -43,28 +44,36 @@ func newNames(patterns []string) *names {
 	return n
 }
 
-func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[`) }
+// Wildcards are the characters that make a path a pattern.
+const Wildcards = `*?[`
+
+func isGlob(pattern string) bool { return strings.ContainsAny(pattern, Wildcards) }
+
+// Match returns the paths that one of a log's files, a path or a pattern,
+// stands for at this moment. Folders that can't be looked into hold none.
+func Match(pattern string) ([]string, error) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil || !isGlob(pattern) {
+		return paths, err
+	}
+	return slices.DeleteFunc(paths, compressed), nil
+}
 
 // expand looks at the globs again. It returns those that match nothing, and an
 // error for those that can't be understood.
 func (n *names) expand() (empty []string, err error) {
 	for _, pattern := range n.globs {
-		paths, e := filepath.Glob(pattern)
+		paths, e := Match(pattern)
 		if e != nil {
 			err = errors.Join(err, fmt.Errorf("pattern %q: %w", pattern, e))
 			continue
 		}
-		found := 0
 		for _, p := range paths {
-			if compressed(p) {
-				continue
-			}
-			found++
 			if n.byPath[p] == nil {
 				n.byPath[p] = &name{path: p, glob: true, settled: n.begun, state: Waiting}
 			}
 		}
-		if found == 0 {
+		if len(paths) == 0 {
 			empty = append(empty, pattern)
 		}
 	}

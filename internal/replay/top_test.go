@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Counts are exact while there are few values, and else within what is said:
+// compared with a count of everything, for streams with very different shapes.
+func TestTop(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for name, next := range map[string]func(i int) int{
+		"few":             func(int) int { return r.IntN(100) },
+		"exactly as many": func(i int) int { return i % maxTop },
+		"one too many":    func(i int) int { return i % (maxTop + 1) },
+		"all different":   func(i int) int { return 1_000_000 + i },
+		"some in a flood": func(i int) int {
+			if r.IntN(4) == 0 {
+				return r.IntN(7)
+			}
+			return 1_000_000 + i
+		},
+		"skewed": func(int) int { return int(r.ExpFloat64() * 30_000) },
+		"late": func(i int) int { // whoever comes when all counters are taken
+			if i > 150_000 && r.IntN(3) == 0 {
+				return 5
+			}
+			return 1_000_000 + i
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTop[int]()
+			truth := map[int]uint64{}
+			const lines = 300_000
+			for i := range lines {
+				v := next(i)
+				if _, before := truth[v]; !before && !c.add(v) {
+					t.Fatalf("%d is new and not called so", v)
+				} else if before {
+					c.add(v)
+				}
+				truth[v]++
+			}
+			if c.total != lines || len(c.heap) > maxTop || len(c.index) != len(c.heap) {
+				t.Fatalf("total %d, %d counters, %d of them found", c.total, len(c.heap), len(c.index))
+			}
+			for i, x := range c.heap {
+				n := truth[x.value]
+				if x.n < n || x.n-x.over > n || x.over > lines/maxTop {
+					t.Fatalf("%d came %d times, counted %d with %d too many", x.value, n, x.n, x.over)
+				}
+				if len(truth) <= maxTop && (x.over > 0 || x.n != n) {
+					t.Fatalf("not exact: %d came %d times, counted %d", x.value, n, x.n)
+				}
+				if c.index[x.value] != uint32(i) {
+					t.Fatalf("%d is not where the index says", x.value)
+				}
+			}
+			// Whoever is frequent is there.
+			for v, n := range truth {
+				if _, ok := c.index[v]; n > lines/maxTop && !ok {
+					t.Errorf("%d came %d times and has no counter", v, n)
+				}
+			}
+			most := c.most(3, cmp.Compare)
+			if !slices.IsSortedFunc(most, func(a, b counter[int]) int { return cmp.Compare(b.n-b.over, a.n-a.over) }) || len(most) != 3 {
+				t.Errorf("%+v", most)
+			}
+		})
+	}
+}
