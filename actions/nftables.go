@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
 )
 
 // Defaults of NftablesOptions.
@@ -61,12 +62,13 @@ type Nftables struct {
 	log   *slog.Logger
 	renew bool // the kernel changes the timeout of an element that is added again
 
-	mu    sync.Mutex // SetAllow and Stats may come from elsewhere
-	allow []netip.Prefix
-	stats NftablesStats
-	conn  *nftables.Conn // nil: not connected
-	low   lowFiles
-	made  bool // the table has been as it should be
+	mu     sync.Mutex // SetAllow and Stats may come from elsewhere
+	allow  []netip.Prefix
+	stats  NftablesStats
+	conn   *nftables.Conn // nil: not connected
+	socket *netlink.Conn  // of conn
+	low    lowFiles
+	made   bool // the table has been as it should be
 
 	installed [][]expr.Any // our rules, as the kernel showed them when we had made them
 }

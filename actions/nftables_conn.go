@@ -95,31 +95,33 @@ func (n *Nftables) connect() error {
 		return nil
 	}
 	n.low.fill() // Close has let go of them
-	conn, err := n.dial()
-	n.conn = conn
+	conn, socket, err := n.dial()
+	n.conn, n.socket = conn, socket
 	return err
 }
 
-// dial opens a netlink socket with a descriptor below fdLimit.
-func (n *Nftables) dial() (*nftables.Conn, error) {
+// dial opens a netlink socket with a descriptor below fdLimit. The connection
+// owns the socket.
+func (n *Nftables) dial() (*nftables.Conn, *netlink.Conn, error) {
 	for range dialTries {
 		var (
-			conn *nftables.Conn
-			fd   int
-			err  error
+			conn   *nftables.Conn
+			socket *netlink.Conn
+			fd     int
+			err    error
 		)
-		n.low.lend(func() { conn, fd, err = dial(n.opt.NetNS) })
+		n.low.lend(func() { conn, socket, fd, err = dial(n.opt.NetNS) })
 		if err != nil {
-			return nil, explainConnect(err)
+			return nil, nil, explainConnect(err)
 		}
 		if fd < fdLimit {
-			return conn, nil
+			return conn, socket, nil
 		}
 		if err := closeConn(conn); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return nil, fmt.Errorf("connect to nftables: no file descriptor below %d is free", fdLimit)
+	return nil, nil, fmt.Errorf("connect to nftables: no file descriptor below %d is free", fdLimit)
 }
 
 func closeConn(conn *nftables.Conn) error {
@@ -134,13 +136,14 @@ func (n *Nftables) disconnect() error {
 		return nil
 	}
 	conn := n.conn
-	n.conn = nil
+	n.conn, n.socket = nil, nil
 	return closeConn(conn)
 }
 
 // dial opens a netlink socket and tells its descriptor.
-func dial(netNS int) (conn *nftables.Conn, fd int, err error) {
+func dial(netNS int) (conn *nftables.Conn, socket *netlink.Conn, fd int, err error) {
 	setup := func(c *netlink.Conn) error {
+		socket = c
 		if err := errors.Join(c.SetWriteBuffer(writeBuffer), c.SetReadBuffer(readBuffer)); err != nil {
 			return err
 		}
@@ -155,5 +158,5 @@ func dial(netNS int) (conn *nftables.Conn, fd int, err error) {
 		nftables.WithNetNSFd(netNS),
 		nftables.WithSockOptions(setup),
 	)
-	return conn, fd, err
+	return conn, socket, fd, err
 }

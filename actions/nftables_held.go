@@ -23,7 +23,7 @@ func (n *Nftables) Held(ctx context.Context, target netip.Prefix) (e Entry, yes 
 	if name == "" || target != target.Masked() {
 		return Entry{}, false, nil // cannot be there
 	}
-	conn, err := n.dial()
+	conn, _, err := n.dial()
 	if err != nil {
 		return Entry{}, false, err
 	}

@@ -138,7 +138,7 @@ func TestDisjoint(t *testing.T) {
 func TestAppendEntries(t *testing.T) {
 	n := &Nftables{log: slog.New(slog.DiscardHandler)}
 	key := func(last byte) []byte { return []byte{192, 0, 2, last} }
-	got := n.appendEntries(nil, setBan4, []nftables.SetElement{
+	got, twice := n.appendEntries(nil, setBan4, []nftables.SetElement{
 		{Key: key(1), Timeout: time.Hour, Expires: time.Minute, Counter: &expr.Counter{Packets: 7}},
 		{Key: key(1), Timeout: time.Hour, Expires: time.Minute},
 		{Key: key(2), Timeout: time.Hour},
@@ -151,6 +151,12 @@ func TestAppendEntries(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("entries are %v, want %v", got, want)
+	}
+	if !twice {
+		t.Error("one is named twice and nothing is said")
+	}
+	if _, twice = n.appendEntries(nil, setBan4, []nftables.SetElement{{Key: key(1)}, {Key: key(2)}}); twice {
+		t.Error("none is named twice, and it is said")
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/google/nftables"
 )
 
-// listTries is how often a listing is begun again because the ruleset changed
-// meanwhile. Any table's change counts, so the last listing is taken.
+// listTries is how often a listing is begun again because it may not be whole.
+// A change of any table counts as a reason, so the last listing is taken.
 const listTries = 3
 
 // List implements [Action]. It only reads, and needs no Prepare.
@@ -27,42 +27,47 @@ func (n *Nftables) List(ctx context.Context) ([]Entry, error) {
 		if err != nil {
 			return nil, n.checked(n.explain("read the generation for", err))
 		}
-		if entries, err = n.list(ctx); err != nil {
+		var grew bool
+		if entries, grew, err = n.list(ctx); err != nil {
 			return nil, n.checked(err)
 		}
 		after, err := n.conn.GetGen()
 		if err != nil {
 			return nil, n.checked(n.explain("read the generation for", err))
 		}
-		if before.ID == after.ID {
+		if before.ID == after.ID && !grew {
 			break
 		}
 	}
 	return entries, nil
 }
 
-func (n *Nftables) list(ctx context.Context) ([]Entry, error) {
-	var entries []Entry
+// list reads all sets once. grew means that the kernel was making room in one
+// meanwhile, as it does for a while after many additions: as many elements as
+// it has then named twice it may have left out.
+func (n *Nftables) list(ctx context.Context) (entries []Entry, grew bool, err error) {
 	for _, set := range banSets(n.opt) {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		elements, err := n.conn.GetSetElements(set)
+		elements, err := dumpElements(n.socket, set)
 		if err != nil {
-			return nil, n.explainElements("list", set, err)
+			return nil, false, n.explainElements("list", set, err)
 		}
 		if set.Interval {
 			entries = n.appendNetworks(entries, set.Name, elements)
 		} else {
-			entries = n.appendEntries(entries, set.Name, elements)
+			var twice bool
+			entries, twice = n.appendEntries(entries, set.Name, elements)
+			grew = grew || twice
 		}
 	}
-	return entries, nil
+	return entries, grew, nil
 }
 
-// appendEntries decodes elements of a set of addresses. The kernel may name one twice if its table
-// grows meanwhile.
-func (n *Nftables) appendEntries(entries []Entry, set string, elements []nftables.SetElement) []Entry {
+// appendEntries decodes elements of a set of addresses, each once, and tells
+// whether any was named twice.
+func (n *Nftables) appendEntries(entries []Entry, set string, elements []nftables.SetElement) (out []Entry, twice bool) {
 	seen := make(map[netip.Prefix]struct{}, len(elements))
 	for _, e := range elements {
 		target, ok := targetOf(set, e.Key)
@@ -70,13 +75,16 @@ func (n *Nftables) appendEntries(entries []Entry, set string, elements []nftable
 			n.log.Warn("element of a set cannot be read", slog.String("set", set), slog.Int("length", len(e.Key)))
 			continue
 		}
-		if _, twice := seen[target]; twice || ended(e) {
+		if _, yes := seen[target]; yes {
+			twice = true
 			continue
 		}
 		seen[target] = struct{}{}
-		entries = append(entries, entryOf(target, e))
+		if !ended(e) {
+			entries = append(entries, entryOf(target, e))
+		}
 	}
-	return entries
+	return entries, twice
 }
 
 // appendNetworks decodes elements of an interval set. What somebody else has

@@ -118,7 +118,7 @@ func (n *Nftables) changeNetworks(set *nftables.Set, add []Entry, remove []netip
 	if len(add) == 0 && len(remove) == 0 {
 		return nil, nil
 	}
-	elements, err := n.conn.GetSetElements(set)
+	elements, err := dumpElements(n.socket, set)
 	if err != nil {
 		return nil, n.explainElements("list", set, err)
 	}

@@ -318,3 +318,18 @@ func countFiles(t *testing.T) int {
 	check(t, err)
 	return len(names)
 }
+
+// The kernel goes on making room in a set after many additions, and names
+// some elements twice and others not at all meanwhile.
+func TestNftablesListRightAfterManyAdditions(t *testing.T) {
+	n := prepared(t, newNS(t), actions.NftablesOptions{})
+	var batch []actions.Entry
+	for i := range 60000 {
+		a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		batch = append(batch, actions.Entry{Target: netip.PrefixFrom(a, 32), Left: time.Hour})
+	}
+	apply(t, n, batch...)
+	if got := len(listed(t, n)); got != len(batch) {
+		t.Errorf("%d bans are listed, want %d", got, len(batch))
+	}
+}
