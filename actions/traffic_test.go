@@ -4,6 +4,7 @@ package actions_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -271,25 +272,63 @@ func TestNftablesEndsWithoutUs(t *testing.T) {
 func TestNftablesRenewalLeavesNoGap(t *testing.T) {
 	l := newLab(t, actions.NftablesOptions{})
 	actions.ActAsOldKernel(l.action)
-	l.echo(l.server, "80")
 	apply(t, l.action, ban("10.1.0.2/32", time.Hour))
+	l.noGap(2000, func(int) { apply(t, l.action, ban("10.1.0.2/32", time.Hour)) })
+}
+
+// Nor is a network while others around it come and go.
+func TestNftablesNetworksLeaveNoGap(t *testing.T) {
+	l := newLab(t, actions.NftablesOptions{})
+	others := make([]actions.Entry, 40)
+	targets := make([]netip.Prefix, len(others))
+	for i := range others {
+		others[i] = ban(fmt.Sprintf("10.%d.0.0/24", i*3), time.Hour)
+		targets[i] = others[i].Target
+	}
+	apply(t, l.action, append(others, ban("10.1.0.2/31", time.Hour))...)
+	l.noGap(500, func(i int) {
+		k := i % len(others)
+		check(t, l.action.Apply(t.Context(), others[k:k+1], targets[(k+1)%len(targets):][:1]))
+	})
+}
+
+// noGap sends packets from a banned address while its ban is changed, and
+// fails if one comes through.
+func (l *lab) noGap(changes int, change func(i int)) {
+	l.Helper()
+	l.echo(l.server, "80")
 	d := l.client.DialerFrom(netip.MustParseAddr("10.1.0.2"))
-	c, err := d(t.Context(), "udp", "10.1.0.1:80")
-	check(t, err)
+	c, err := d(l.Context(), "udp", "10.1.0.1:80")
+	check(l.T, err)
 	defer c.Close()
 	got := make(chan bool)
 	go func() {
 		_, err := c.Read(make([]byte, 10))
 		got <- err == nil
 	}()
-	for range 2000 {
-		if _, err := c.Write([]byte("x")); err != nil {
-			t.Error(err)
+	changed := make(chan struct{})
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for {
+			select {
+			case <-changed:
+				return
+			default:
+				if _, err := c.Write([]byte("x")); err != nil {
+					l.Error(err)
+					return
+				}
+			}
 		}
-		apply(t, l.action, ban("10.1.0.2/32", time.Hour))
+	}()
+	for i := range changes {
+		change(i)
 	}
-	check(t, c.SetReadDeadline(time.Now()))
+	close(changed)
+	<-sent
+	check(l.T, c.SetReadDeadline(time.Now()))
 	if <-got {
-		t.Error("a packet came through while the ban was renewed")
+		l.Error("a packet came through while the ban was changed")
 	}
 }
