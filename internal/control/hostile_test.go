@@ -171,17 +171,22 @@ func TestSlowLoris(t *testing.T) {
 // Who closes the own side after the request still gets the answer.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
-	asked, go_ := make(chan struct{}), make(chan struct{})
+	asked, closed := make(chan struct{}), make(chan struct{})
 	r := serve(t, &fake{status: func(ctx context.Context) (*Status, error) {
 		close(asked)
-		<-go_
-		return &Status{Version: "late"}, ctx.Err()
+		<-closed
+		select {
+		case <-ctx.Done(): // as the context of the request is soon
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+		return &Status{Version: "late"}, nil
 	}})
 	conn := r.dial(StatusSocket)
 	io.WriteString(conn, get("/v1/status"))
-	check(t, conn.CloseWrite())
 	<-asked
-	close(go_)
+	check(t, conn.CloseWrite())
+	close(closed)
 	back, err := io.ReadAll(conn)
 	if err != nil || !strings.Contains(string(back), `"late"`) {
 		t.Errorf("the answer is %s, %v", back, err)
@@ -312,5 +317,25 @@ func TestHungDaemon(t *testing.T) {
 	wait(t, "the late outcome", func() bool { return len(r.log.said("control")) == maxCalls+2 })
 	if said := r.log.said("control"); said[maxCalls+1]["outcome"] != "done" {
 		t.Errorf("the late outcome is %v", said[maxCalls+1])
+	}
+}
+
+// A call that waits for its context does not outlive the server.
+func TestCallsEndWithTheServer(t *testing.T) {
+	t.Parallel()
+	asked, ended := make(chan struct{}), make(chan struct{})
+	r := serve(t, &fake{status: func(ctx context.Context) (*Status, error) {
+		close(asked)
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	}}, func(s *Server) { s.limits.grace = 10 * time.Millisecond })
+	io.WriteString(r.dial(StatusSocket), get("/v1/status"))
+	<-asked
+	r.stop()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the call goes on")
 	}
 }
