@@ -201,3 +201,30 @@ func TestClearEqualsBruteForce(t *testing.T) {
 		e.windows.check(t)
 	})
 }
+
+// Addresses that count for themselves are inside their /64, whichever kind of
+// memory they are left in.
+func TestClearOfASharedNetwork(t *testing.T) {
+	network := pfx("2001:db8:1::/64")[0]
+	for name, leave := range map[string]func(*Engine, *Log){
+		"windows": func(e *Engine, l *Log) { visit(e, l, "2001:db8:1::5", 0, "/x") },
+		"offences": func(e *Engine, l *Log) {
+			e.RestoreOffence("a", pfx("2001:db8:1::5/128")[0], 1, time.Unix(0, second(0)))
+		},
+		"bans": func(e *Engine, l *Log) {
+			e.Restore(pfx("2001:db8:1::5/128")[0], "", true, time.Unix(0, second(9)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := NewEngine(everything(t))
+			leave(e, nginxLog(t, e))
+			if s := e.Stats(); s.Windows+s.Offences+s.Bans != 1 {
+				t.Fatalf("%+v: the test shows nothing", s)
+			}
+			e.Clear(network, "")
+			if s := e.Stats(); s.Windows+s.Offences+s.Bans != 0 {
+				t.Errorf("left: %+v", s)
+			}
+		})
+	}
+}

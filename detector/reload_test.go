@@ -163,6 +163,36 @@ func TestReloadOfALimit(t *testing.T) {
 	}
 }
 
+// What a limit of 0 bans for is not counted again when it is raised; and a
+// higher limit has the levels for it.
+func TestReloadOfALimitThereAndBack(t *testing.T) {
+	with := func(limit int) *Rules {
+		return Compile(Options{
+			Jails:  []Jail{{Name: "j", Logs: []string{"l"}, Limit: limit, Window: time.Minute, Ban: bans(time.Second)}},
+			Wanted: []Wanted{{Name: "w", Agents: []string{"bot"}, Limit: limit, Window: time.Minute}},
+		})
+	}
+	e := NewEngine(Options{})
+	e.Use(with(3))
+	l := nginxLog(t, e)
+	visit(e, l, "203.0.113.5", 0, "/")
+	visit(e, l, "203.0.113.5", 0, "/")
+	e.Use(with(0))
+	if visit(e, l, "203.0.113.5", 0, "/") == "" {
+		t.Fatal("a limit of 0 did not ban")
+	}
+	e.Use(with(3))
+	if got := e.Fill(pfx("203.0.113.5/32")[0], second(1))[0].Count; got != 0 {
+		t.Errorf("%d events still count", got)
+	}
+	e.Use(with(9000))
+	for n, r := range e.windows.rules {
+		if len(r.levels) < 14 {
+			t.Errorf("rule %d has %d levels", n, len(r.levels))
+		}
+	}
+}
+
 // Jails that come and go use neither numbers up nor memory.
 func TestManyReloads(t *testing.T) {
 	e := NewEngine(Options{})

@@ -200,6 +200,27 @@ func TestForget(t *testing.T) {
 	tab.check(t)
 }
 
+// Windows may hold more than a limit that was lowered needs.
+func TestMoreThanTheLimitNeeds(t *testing.T) {
+	tab := newTable(1 << 20)
+	rule := tab.addRule(1, 60)
+	for _, n := range []int{16, 64, 100} {
+		for i := range n {
+			if tab.add(rule, 1000, keyN(n), int64(i%8)) {
+				t.Fatal("crossed")
+			}
+		}
+	}
+	tab.forget(0) // queues them again, at the highest level there is
+	tab.check(t)
+	for _, n := range []int{16, 64, 100} {
+		if !tab.add(rule, 1, keyN(n), 8) {
+			t.Errorf("%d events and one more do not cross a limit of 1", n)
+		}
+	}
+	tab.check(t)
+}
+
 func TestExpiring(t *testing.T) {
 	noted := 0
 	m := newExpiring[int, string](3, func(_, n int) { noted += n })
