@@ -62,10 +62,13 @@ func (c *compiled) Parse(line []byte, cut bool, ev *Event) error {
 	return bad
 }
 
-// read returns what the first n steps tell.
+// read returns what the first n steps tell: those that read a value. What
+// opNoName reads, the steps that it skips would.
 func (c *compiled) read(n int) (f Fields) {
 	for i := range n {
-		if op := c.steps[i].op; op != opGroup && op != opGroupEOL {
+		switch c.steps[i].op {
+		case opNoName, opGroup, opGroupEOL:
+		default:
 			f |= c.steps[i].role.field()
 		}
 	}

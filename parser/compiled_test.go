@@ -113,6 +113,24 @@ func TestCompiledCut(t *testing.T) {
 	}
 }
 
+// A cut line of a format without a request counts from the end of its time.
+func TestCompiledCutBehindTime(t *testing.T) {
+	for _, spec := range []string{`%h [%{%F %T %z}t] "%{A}i"`, `%h "%{A}i" [%{%F %T %z}t] "%{B}i"`, `%h %l %u <%{%F %T %z}t> "%{A}i"`} {
+		f := mustNew(t, spec, Options{})
+		line := strings.NewReplacer("%h", "192.0.2.1", "%l", "-", "%u", "-", "%{A}i", "a", "%{B}i", "b", "%{%F %T %z}t", "2026-03-05 10:00:01 +0100").Replace(spec)
+		end := strings.Index(line, "+0100") + len("+0100")
+		if strings.Contains(spec, "%u") { // which can hold a time as well, up to the quote
+			end += len(`> "`)
+		}
+		for n := range len(line) {
+			var ev Event
+			if err := f.Parse([]byte(line[:n]), true, &ev); (err == nil) != (n >= end) || err == nil && ev.Time != 1772701201e9 {
+				t.Errorf("%s cut at %d: error %v, time %d", spec, n, err, ev.Time)
+			}
+		}
+	}
+}
+
 // A dash is no value on a cut line either, in no parser.
 func TestCutAfterDash(t *testing.T) {
 	line := []byte(`192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET / HTTP/1.1" 200 5 "-"`)
@@ -152,6 +170,7 @@ func TestCompiledOtherLines(t *testing.T) {
 		{f, `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET / HTTP/1.1" 200 x "-" "x"`, "malformed bytes"},
 		{f, `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET / HTTP/1.1" 200 5 "-`, "malformed referer"},
 		{f, `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET / HTTP/1.1" 200 5 "-" "x"y`, "malformed agent"},
+		{f, `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET / HTTP/1.1" 200 5 "-"_"an agent"`, "malformed referer"},
 		{free, `192.0.2.1 1772701201.000`, "malformed text between fields"},
 		{free, `"#" 192.0.2.1 1772701201.000`, ""},
 		{bare, `# 192.0.2.1 1772701201.000`, ""}, // a name of a host, not a comment

@@ -12,8 +12,8 @@ import (
 
 // Event is one parsed access-log line.
 //
-// Byte fields alias the line that was parsed and are valid as long as it is.
-// They hold the text as logged: escapes of the log format are not undone. A
+// Byte fields alias the line that was parsed, or a buffer of its [Format]: they
+// are valid until the next Parse. They hold the text as logged: escapes of the log format are not undone. A
 // field that the format lacks, or that was logged as "-", is nil.
 type Event struct {
 	Time    int64      // nanoseconds since the Unix epoch, as logged

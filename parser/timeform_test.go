@@ -108,6 +108,10 @@ func TestLocalTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	offset, err := New("%h %{%b %e %T %z}t", Options{Now: time.Unix(1795952400, 0)}) // 2026-11-29T11:40:00Z
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name  string
 		form  *timeForm
@@ -132,6 +136,7 @@ func TestLocalTimes(t *testing.T) {
 		{"no year, leap day", noYear("2026-03-01T00:00:00Z"), []string{"Feb 29 12:00:00"}, "2024-02-29T11:00:00Z"},
 		{"no year, not a date", noYear("2026-03-01T00:00:00Z"), []string{"Feb 30 12:00:00"}, ""},
 		{"no year, twice", noYear("2026-11-29T11:40:00Z"), []string{"Oct 25 02:59:59", "Oct 25 02:00:00"}, "2026-10-25T01:00:00Z"},
+		{"no year, with an offset, going on", offset.(*compiled).time, []string{"Nov 29 11:30:00 +0000", "Dec 31 23:59:59 +0000", "Jan  1 00:30:00 +0100", "Jan  1 00:30:00 +0000"}, "2027-01-01T00:30:00Z"},
 		{"no year, with an offset", utc.(*compiled).time, []string{"Jan  1 00:30:00 +0100"}, "2026-12-31T23:30:00Z"},
 		{"noon", formOf(t, "%{%F %r}t", zone), []string{"2026-11-29 12:39:01 PM"}, "2026-11-29T11:39:01Z"},
 		{"midnight", formOf(t, "%{%F %l:%M:%S%P}t", zone), []string{"2026-11-29 12:39:01am"}, "2026-11-28T23:39:01Z"},
