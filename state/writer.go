@@ -69,6 +69,9 @@ type Writer struct {
 	waiting *pending
 	flying  *pending // being committed, or nil
 	stats   WriterStats
+
+	puts, taken, durable uint64        // calls of Put: made, taken off, and committed
+	landed               chan struct{} // closed when the next commit has come back
 }
 
 // WriterStats is how a writer is doing.
@@ -91,6 +94,7 @@ func NewWriter(to Committer, log *slog.Logger, opts ...Option) *Writer {
 		now:      func() time.Time { return time.Time{} },
 		wake:     make(chan struct{}, 1),
 		waiting:  newPending(),
+		landed:   make(chan struct{}),
 	}
 	for _, o := range opts {
 		o(w)
@@ -108,6 +112,7 @@ func (w *Writer) Put(u Update) {
 	if w.waiting.len() == 0 {
 		w.waiting.since = w.now()
 	}
+	w.puts++
 	refused, why := w.waiting.add(&u)
 	w.stats.Refused += uint64(refused)
 	w.mu.Unlock()
@@ -118,6 +123,28 @@ func (w *Writer) Put(u Update) {
 	select {
 	case w.wake <- struct{}{}:
 	default: // Run will look anyway
+	}
+}
+
+// Flush waits until everything that was put before is durable. It makes nothing
+// of that happen sooner: positions alone wait for their interval. The error is
+// that of ctx.
+func (w *Writer) Flush(ctx context.Context) error {
+	w.mu.Lock()
+	upTo := w.puts
+	w.mu.Unlock()
+	for {
+		w.mu.Lock()
+		done, landed := w.durable >= upTo || w.waiting.len() == 0 && w.flying == nil, w.landed
+		w.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-landed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the state file: %w", context.Cause(ctx))
+		}
 	}
 }
 
@@ -198,6 +225,7 @@ func (w *Writer) takeOff() Update {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flying, w.waiting = w.waiting, newPending()
+	w.taken = w.puts
 	return w.flying.update()
 }
 
@@ -239,12 +267,15 @@ func (w *Writer) giveBack(err error) (wasFailing bool) {
 	w.stats.Failing = err != nil
 	if err == nil {
 		w.stats.Commits++
+		w.durable = w.taken
 	} else {
 		w.stats.Failures++
 		w.flying.addNewer(w.waiting)
 		w.waiting = w.flying
 	}
 	w.flying = nil
+	close(w.landed)
+	w.landed = make(chan struct{})
 	return wasFailing
 }
 

@@ -56,6 +56,7 @@ end. An IPv6 address stands for its network. --end ends it early.`,
 			if r.Lifted > 0 {
 				s.printf("  %s lifted", many(r.Lifted, "ban"))
 			}
+			showNotes(s, r.Notes)
 		})
 	}
 	return c

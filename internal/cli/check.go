@@ -35,7 +35,7 @@ the groups of its unit.`,
   sudo tailban check --user 65000 --groups adm`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var who *connection.User
+			var who *access.User
 			if c.Flags().Changed("user") {
 				u, err := access.Lookup(name, groups)
 				if err != nil {

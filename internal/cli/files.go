@@ -26,14 +26,14 @@ const maxFileWarnings = 3
 // know, as they change without it.
 type fileCheck struct {
 	conf     *config.Config
-	user     *connection.User // who must be able to read; nil: whoever runs this
+	user     *access.User // who must be able to read; nil: whoever runs this
 	warnings []config.Problem
 	said     map[string]bool // what keeps a user out, so that each is told once
 }
 
 // checkFiles returns what will likely go wrong with the files of a
 // configuration, which is itself in the file path.
-func checkFiles(c *config.Config, path string, user *connection.User) []config.Problem {
+func checkFiles(c *config.Config, path string, user *access.User) []config.Problem {
 	f := fileCheck{conf: c, user: user, said: map[string]bool{}}
 	if user != nil {
 		if abs, err := filepath.Abs(path); err == nil {

@@ -32,6 +32,7 @@ that are in force stay; unban --jail lifts them.`,
 				until = "for " + forText(q.For)
 			}
 			s.printf("%s is held %s (%s)", r.Jail, until, modeText(r))
+			showNotes(s, r.Notes)
 		})
 	}
 	return c
@@ -55,6 +56,7 @@ func newResume(a *connection) *cobra.Command {
 		}
 		return answer(a.p, *asJSON, done, func(s *screen, r *control.HoldResult) {
 			s.printf("%s is no longer held (%s)", r.Jail, modeText(r))
+			showNotes(s, r.Notes)
 		})
 	}
 	return c

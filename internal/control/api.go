@@ -505,6 +505,7 @@ type AllowResult struct {
 	Target netip.Prefix `json:"target"`
 	Until  time.Time    `json:"until,omitzero"`
 	Lifted int          `json:"lifted"` // bans that are over
+	Notes  []string     `json:"notes,omitempty"`
 }
 
 // HoldRequest makes a jail only observe, or resumes it.
@@ -520,6 +521,8 @@ type HoldResult struct {
 	Jail string `json:"jail"`
 	Mode string `json:"mode"`
 	Was  string `json:"was"`
+
+	Notes []string `json:"notes,omitempty"`
 }
 
 // ReloadResult is what changed.

@@ -58,7 +58,11 @@ func (d *daemon) Ban(ctx context.Context, c control.Caller, r control.BanRequest
 		return nil, err
 	}
 	o := order{target: target, length: length, jail: r.Jail, reason: reasonOf(r.Reason), by: by(c), force: r.Force}
-	return asked(ctx, d, func(e *engine, now time.Time) (*control.BanResult, error) { return e.ban(o, now) })
+	out, err := asked(ctx, d, func(e *engine, now time.Time) (*control.BanResult, error) { return e.ban(o, now) })
+	if err == nil {
+		out.Notes = append(out.Notes, d.stored(ctx)...)
+	}
+	return out, err
 }
 
 // Unban implements control.Operator.
@@ -79,7 +83,11 @@ func (d *daemon) Unban(ctx context.Context, c control.Caller, r control.UnbanReq
 	if out.forgive, err = lengthOf("forgiveness", r.Forgive, maxForgive); err != nil {
 		return nil, err
 	}
-	return asked(ctx, d, func(e *engine, now time.Time) (*control.UnbanResult, error) { return e.unban(out, now) })
+	result, err := asked(ctx, d, func(e *engine, now time.Time) (*control.UnbanResult, error) { return e.unban(out, now) })
+	if err == nil {
+		result.Notes = append(result.Notes, d.stored(ctx)...)
+	}
+	return result, err
 }
 
 // Allow implements control.Operator.
@@ -114,9 +122,11 @@ func (d *daemon) Allow(ctx context.Context, c control.Caller, r control.AllowReq
 		return nil, &control.Error{Code: control.CodeRefused, Message: fmt.Sprintf("%d are allowed by hand already", maxAllowances), Hint: "write them into the configuration"}
 	}
 	d.writer.Put(state.Update{Allowances: []state.Allowance{a}})
+	notes := d.stored(ctx)
+	d.Log.Info("allowed by hand", "target", target.String(), "until", until(a.Until), "reason", a.Reason, "by", a.By)
 	return asked(ctx, d, func(e *engine, now time.Time) (*control.AllowResult, error) {
 		e.hub.publish(control.Event{Time: now, Kind: "allow", Target: target, Until: a.Until, Reason: a.Reason, By: a.By})
-		return &control.AllowResult{Target: target, Until: utc(a.Until), Lifted: e.setAllow(list, now)}, nil
+		return &control.AllowResult{Target: target, Until: utc(a.Until), Lifted: e.setAllow(list, now), Notes: notes}, nil
 	})
 }
 
@@ -131,9 +141,10 @@ func (d *daemon) endAllowance(ctx context.Context, target netip.Prefix) (*contro
 		return nil, &control.Error{Code: control.CodeNotFound, Message: text(target) + " is not allowed by hand"}
 	}
 	d.writer.Put(state.Update{ForgetAllowances: []netip.Prefix{target}})
+	notes := d.stored(ctx)
 	return asked(ctx, d, func(e *engine, now time.Time) (*control.AllowResult, error) {
 		e.setAllow(list, now)
-		return &control.AllowResult{Target: target}, nil
+		return &control.AllowResult{Target: target, Notes: notes}, nil
 	})
 }
 
@@ -146,7 +157,7 @@ func (d *daemon) Hold(ctx context.Context, c control.Caller, r control.HoldReque
 	if r.Jail == "" {
 		return nil, bad("no jail is named")
 	}
-	return asked(ctx, d, func(e *engine, now time.Time) (*control.HoldResult, error) {
+	out, err := asked(ctx, d, func(e *engine, now time.Time) (*control.HoldResult, error) {
 		if r.Resume {
 			return e.resume(r.Jail, reasonOf(r.Reason), by(c), now)
 		}
@@ -156,6 +167,24 @@ func (d *daemon) Hold(ctx context.Context, c control.Caller, r control.HoldReque
 		}
 		return e.hold(h, now)
 	})
+	if err == nil {
+		out.Notes = d.stored(ctx)
+	}
+	return out, err
+}
+
+// storePatience is how long somebody who changes something waits for the disk.
+const storePatience = 2 * time.Second
+
+// stored waits until what was changed is durable. What isn't is in force all
+// the same, and said.
+func (d *daemon) stored(ctx context.Context) (notes []string) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	if err := d.writer.Flush(ctx); err != nil {
+		return []string{"this is in force, but not stored yet: a restart now would forget it"}
+	}
+	return nil
 }
 
 // targetOf is a target as it is kept: masked, IPv4 never in its IPv6 form.
