@@ -204,7 +204,7 @@ func TestForget(t *testing.T) {
 func TestMoreThanTheLimitNeeds(t *testing.T) {
 	tab := newTable(1 << 20)
 	rule := tab.addRule(1, 60)
-	for _, n := range []int{16, 64, 100} {
+	for _, n := range []int{16, 64, 300} {
 		for i := range n {
 			if tab.add(rule, 1000, keyN(n), int64(i%8)) {
 				t.Fatal("crossed")
@@ -213,7 +213,7 @@ func TestMoreThanTheLimitNeeds(t *testing.T) {
 	}
 	tab.forget(0) // queues them again, at the highest level there is
 	tab.check(t)
-	for _, n := range []int{16, 64, 100} {
+	for _, n := range []int{16, 64, 300} {
 		if !tab.add(rule, 1, keyN(n), 8) {
 			t.Errorf("%d events and one more do not cross a limit of 1", n)
 		}
