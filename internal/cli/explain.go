@@ -152,7 +152,12 @@ func showExplanation(s *screen, x *control.Explanation) {
 	}
 	if len(x.Evidence) > 0 {
 		s.section("Lines")
-		evidenceTable(x.Evidence).write(s)
+		first, last := ends(x.Evidence)
+		evidenceTable(first).write(s)
+		if n := len(x.Evidence) - len(first) - len(last); n > 0 {
+			s.print("  … ", many(n, "more line"), " (--json lists all)")
+			evidenceTable(last).write(s)
+		}
 	}
 	if x.Through != "" {
 		s.section("Why it still gets through")
@@ -162,6 +167,17 @@ func showExplanation(s *screen, x *control.Explanation) {
 		s.section("Notes")
 		showNotes(s, x.Notes)
 	}
+}
+
+// linesShown is how many lines of evidence a person gets to see at each end.
+const linesShown = 5
+
+// ends are the first and the last of many lines, or all of a few.
+func ends(lines []control.Line) (first, last []control.Line) {
+	if len(lines) <= 2*linesShown+1 {
+		return lines, nil
+	}
+	return lines[:linesShown], lines[len(lines)-linesShown:]
 }
 
 // showOneBan writes a ban with its owners and what actions hold of it.

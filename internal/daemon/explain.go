@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/source"
@@ -222,6 +223,9 @@ func (e *engine) traceLines(x *explaining, now time.Time) {
 		if !ok {
 			continue
 		}
+		if line.Step == detector.StepBanned.String() && x.before(line) {
+			line.Step = detector.StepCounted.String() // as it was then
+		}
 		for i := range x.Seen {
 			if x.Seen[i].Log == k.log {
 				x.Seen[i].Steps[line.Step]++
@@ -232,10 +236,29 @@ func (e *engine) traceLines(x *explaining, now time.Time) {
 		}
 	}
 	for _, k := range x.led {
-		if line, ok := e.traceLine(&k, now); ok && x.ledTo(line) {
-			x.Evidence = append(x.Evidence, *line)
+		line, ok := e.traceLine(&k, now)
+		if !ok || !x.ledTo(line) {
+			continue
 		}
+		line.Step = detector.StepCounted.String()
+		if x.crossed(&k) {
+			line.Step = "crossed the limit"
+		}
+		x.Evidence = append(x.Evidence, *line)
 	}
+}
+
+// before reports whether a line is older than the ban that covers it: it was
+// counted then, whatever would become of it now.
+func (x *explaining) before(l *control.Line) bool {
+	return slices.ContainsFunc(x.owners, func(o state.Owner) bool { return !l.Time.After(o.Event) })
+}
+
+// crossed reports whether a line is the one that a ban was decided at.
+func (x *explaining) crossed(k *keptLine) bool {
+	return slices.ContainsFunc(x.owners, func(o state.Owner) bool {
+		return o.Line.Dev == k.at.Dev && o.Line.Ino == k.at.Ino && o.Line.Offset == k.at.Offset
+	})
 }
 
 // ledTo reports whether a line lies in the window of a ban's crossing line.
@@ -257,7 +280,7 @@ func (e *engine) traceLine(k *keptLine, now time.Time) (*control.Line, bool) {
 	line := evidence(sampleOf(t.Event), k.at, time.Unix(0, t.Event.Time).UTC())
 	line.Log, line.Client, line.Step = k.log, t.Client, t.Step.String()
 	for _, j := range t.Jails {
-		if j.Matches {
+		if j.Matches && t.Step >= detector.StepBanned {
 			line.Jails = append(line.Jails, j.Jail)
 		}
 	}
@@ -271,13 +294,13 @@ func conclude(x *control.Explanation, allowedBy string, allowed bool) {
 	switch {
 	case enforced >= 0:
 		b := &x.Bans[enforced]
-		x.Conclusion, x.Text = control.Banned, fmt.Sprintf("%s is banned until %s by %s", name, until(b.Until), owners(b))
+		x.Conclusion, x.Text = control.Banned, fmt.Sprintf("%s is banned until %s by %s", name, clock(b.Until), owners(b))
 		if b.Target.Bits() < b.Target.Addr().BitLen() {
 			x.Text += ", as part of " + b.Target.String()
 		}
 	case len(x.Bans) > 0:
 		b := &x.Bans[0]
-		x.Conclusion, x.Text = control.Observed, fmt.Sprintf("%s would be banned until %s by %s, which enforces nothing", name, until(b.Until), owners(b))
+		x.Conclusion, x.Text = control.Observed, fmt.Sprintf("%s would be banned until %s by %s, which enforces nothing", name, clock(b.Until), owners(b))
 	case allowed:
 		x.Conclusion, x.Text = control.Allowed, fmt.Sprintf("%s is never counted: %s", name, allowedBy)
 	case x.Protected != "":
@@ -320,6 +343,9 @@ func unseen(x *control.Explanation) (conclusion, text string) {
 	}
 	return control.Counted, fmt.Sprintf("%s is not banned: of its %d lines in the ends of the logs, most ended at: %s", x.Address, lines, most)
 }
+
+// clock is a time for a person.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // owners lists who wants a ban.
 func owners(b *control.Ban) string {

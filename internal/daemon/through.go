@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
@@ -19,7 +18,7 @@ func (d *daemon) through(x *explaining) string {
 			continue
 		}
 		if why := d.whyThrough(x.config, b); why != "" {
-			return fmt.Sprintf("%d requests since the ban, the latest at %s: %s", b.Seen, b.LastSeen.Format(time.RFC3339), why)
+			return fmt.Sprintf("%d requests since the ban, the latest at %s: %s", b.Seen, clock(b.LastSeen), why)
 		}
 	}
 	return ""
