@@ -91,7 +91,7 @@ func NewJSON(f JSONFields) (Format, error) { return newJSON(f, "", "") }
 
 // newJSON makes a parser that takes only those lines in which the string at
 // path record, if there is one, begins with prefix.
-func newJSON(f JSONFields, record, prefix string) (Format, error) {
+func newJSON(f JSONFields, record, prefix string) (*jsonFormat, error) {
 	if f.Peer == "" {
 		return nil, errors.New("JSON fields: no path for peer; name the key that holds the address of the connection")
 	}

@@ -42,6 +42,9 @@ func (f *jsonFormat) fill(ev *Event) error {
 
 func (f *jsonFormat) fillPeer(ev *Event) bool {
 	v := f.scan.got[jsonPeer]
+	if v.text == nil {
+		v = f.scan.got[jsonOlder]
+	}
 	if v.number {
 		return false
 	}

@@ -25,18 +25,19 @@ const (
 	jsonAgent
 	jsonUser
 	jsonRecord // which logger of a program wrote the line
+	jsonOlder  // the peer, as earlier versions of a program called it
 	jsonFieldCount
 )
 
 func (f jsonField) String() string {
 	return [jsonFieldCount]string{"nothing", "peer", "forward", "time", "request", "method", "target", "proto",
-		"status", "bytes", "host", "referer", "agent", "user", "logger"}[f]
+		"status", "bytes", "host", "referer", "agent", "user", "logger", "older peer"}[f]
 }
 
 // malformed is the error for a value of f that can't be one.
 func (f jsonField) malformed() error {
 	switch f {
-	case jsonPeer:
+	case jsonPeer, jsonOlder:
 		return errAddress
 	case jsonForward:
 		return errForward

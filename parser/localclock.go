@@ -8,8 +8,10 @@ import "time"
 // Such a time can mean several instants: once a year an hour comes twice, and
 // a date without a year comes every year. Of these the one nearest to the time
 // read before is taken, since a log goes on where it was. With none before it
-// is the last one that is not after now, the moment at which the log is read,
-// or, if that is not known, the first. A time that the spring change skips,
+// is the last one that is not after now, the moment at which the log is read.
+// Of an hour that came twice more than a day ago, or if now is not known, it is
+// the first: taking the second for the first makes times jump ahead once, and
+// the other way round makes lines late. A time that the spring change skips,
 // which no correct clock shows, is read with the offset before the change.
 type localClock struct {
 	zone *time.Location
@@ -58,7 +60,7 @@ func (c *localClock) find(local int64) int64 {
 	isAfter := after+c.offset(after) == local
 	switch {
 	case isBefore && isAfter && before != after:
-		if c.ok && abs(after-c.unix) < abs(before-c.unix) || !c.ok && after <= c.now {
+		if c.ok && abs(after-c.unix) < abs(before-c.unix) || !c.ok && after <= c.now && c.now-after < 86400 {
 			return after
 		}
 		return before

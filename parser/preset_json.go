@@ -1,10 +1,10 @@
 package parser
 
-// newCaddyJSON makes the preset "caddy": the access log of Caddy 2.5 and
-// later, which is JSON unless set otherwise.
+// newCaddyJSON makes the preset "caddy": the access log of Caddy 2, which is
+// JSON unless set otherwise.
 //
 // Peer: request.remote_ip, the connection's other end (or what a PROXY
-// protocol header says). Not request.client_ip, which Caddy takes from a
+// protocol header says), before version 2.5 request.remote_addr with its port. Not request.client_ip, which Caddy takes from a
 // header when the peer is one of its trusted_proxies: resolving is done here,
 // with our own list. Forwarding header: request.headers.X-Forwarded-For, all
 // of its lines.
@@ -16,7 +16,7 @@ package parser
 // Source: Caddy's manual, "How Logging Works", and its log encoders'
 // marshalling of requests (modules/caddyhttp/marshalers.go).
 func newCaddyJSON() (Format, error) {
-	return newJSON(JSONFields{
+	j, err := newJSON(JSONFields{
 		Peer:    "request.remote_ip",
 		Forward: "request.headers.X-Forwarded-For[*]",
 		Time:    "ts",
@@ -30,6 +30,10 @@ func newCaddyJSON() (Format, error) {
 		Agent:   "request.headers.User-Agent[0]",
 		User:    "user_id",
 	}, "logger", "http.log.access")
+	if err != nil {
+		return nil, err
+	}
+	return j, j.root.add("request.remote_addr", jsonOlder)
 }
 
 // newTraefikJSON makes the preset "traefik": Traefik's access log with

@@ -65,8 +65,7 @@ func clientBehindTwoProxies(t *testing.T) {
 func olderCaddy(t *testing.T) {
 	o := run(t, failures(`format = "caddy"`, "0"), `{"level":"info","ts":1773302400.9599843,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"203.0.113.9","remote_port":"10251","proto":"HTTP/1.1","method":"HEAD","host":"example.org","uri":"/.env","headers":{"User-Agent":["curl/8.2.1"]}},"user_id":"","duration":4.9e-05,"size":0,"status":404}`+"\n")
 	o.wants(t, "203.0.113.9/32")
-	old := "format = \"json\"\n" + `fields = { peer = "request.remote_addr", time = "ts", method = "request.method", target = "request.uri", status = "status" }`
-	o = run(t, failures(old, "0"), `{"ts":1773302401.1,"request":{"remote_addr":"[2001:db8::9]:10252","method":"GET","host":"example.org","uri":"/.env"},"status":404}`+"\n")
+	o = run(t, failures(`format = "caddy"`, "0"), `{"ts":1773302401.1,"request":{"remote_addr":"[2001:db8::9]:10252","method":"GET","host":"example.org","uri":"/.env"},"status":404}`+"\n")
 	o.wants(t, "2001:db8::/64")
 }
 

@@ -67,6 +67,16 @@ func localTime(t *testing.T) {
 	refuses(t, failures(strings.Split(denver, "\n")[0], "0"), `jails.toml:4: logs.a.format = "%h %l %u [%{%Y-%m-%d %H:%M:%S}t] \"%r\" %>s": %{%Y-%m-%d %H:%M:%S}t: this time has no offset from UTC; add %z to it, or set the log's timezone`)
 }
 
+// When the clocks are set back, the lines go on where they were.
+func clockSetBack(t *testing.T) {
+	var b strings.Builder
+	for _, at := range []string{"2026-11-01 01:59:50", "2026-11-01 01:00:10", "2026-11-01 01:00:12"} {
+		fmt.Fprintf(&b, "203.0.113.13 - - [%s] \"POST /login HTTP/1.1\" 401\n", at)
+	}
+	o := run(t, failures(denver, "2"), b.String())
+	o.wants(t, "203.0.113.13/32")
+}
+
 // A long request is logged at its end with the time of its beginning.
 func lateLine(t *testing.T) {
 	line := func(at string) string {

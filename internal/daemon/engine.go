@@ -69,6 +69,7 @@ type reconciler interface {
 // logState is a log, and what was last said about its health.
 type logState struct {
 	*detector.Log
+	trace     *detector.Log // the same, with a parser of its own, for lines that are only explained
 	format    string
 	health    health
 	suspects  suspects
@@ -97,11 +98,11 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 	}
 	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), d.guard))
 	e.offences = newHistory(maxOffences, e.detect.Remember)
-	formats, err := formatsOf(c)
+	parsers, err := formatsOf(c)
 	if err != nil {
 		return nil, err
 	}
-	e.setLogs(c, formats)
+	e.setLogs(c, parsers)
 	e.setActions(d.action)
 	e.config = c
 	return e, nil
@@ -117,12 +118,20 @@ func rulesOf(c *config.Config, allow []netip.Prefix, g detector.Guard) detector.
 	}
 }
 
+// formats are the parsers of a log: one for its lines, and one for lines that
+// are only explained, as a parser may go by the line before.
+type formats struct{ live, trace parser.Format }
+
 // formatsOf makes the parsers of all logs.
-func formatsOf(c *config.Config) (map[string]parser.Format, error) {
-	out := map[string]parser.Format{}
+func formatsOf(c *config.Config) (map[string]formats, error) {
+	out := map[string]formats{}
 	for i := range c.Logs {
-		f, err := c.Logs[i].Parser()
-		if err != nil {
+		var f formats
+		var err error
+		if f.live, err = c.Logs[i].Parser(); err != nil {
+			return nil, err
+		}
+		if f.trace, err = c.Logs[i].Parser(); err != nil {
 			return nil, err
 		}
 		out[c.Logs[i].Name] = f
@@ -132,17 +141,18 @@ func formatsOf(c *config.Config) (map[string]parser.Format, error) {
 
 // setLogs makes the engine know the logs of a configuration, and no others. A
 // log that it knows already keeps its counters.
-func (e *engine) setLogs(c *config.Config, formats map[string]parser.Format) {
+func (e *engine) setLogs(c *config.Config, parsers map[string]formats) {
 	logs := map[string]*logState{}
 	for i := range c.Logs {
 		l := &c.Logs[i]
 		s := e.logs[l.Name]
 		if s == nil {
-			s = &logState{Log: e.detect.Log(l.Name, formats[l.Name])}
+			s = &logState{Log: e.detect.Log(l.Name, parsers[l.Name].live)}
 		} else {
-			e.detect.Rebind(s.Log, formats[l.Name])
+			e.detect.Rebind(s.Log, parsers[l.Name].live)
 		}
-		s.format, s.Rewritten = l.FormatName(), l.Rewritten
+		s.trace = e.detect.Log(l.Name, parsers[l.Name].trace)
+		s.format, s.Rewritten, s.trace.Rewritten = l.FormatName(), l.Rewritten, l.Rewritten
 		s.SkipAfterUnparsed(l.SkipAfterUnparsed)
 		logs[l.Name] = s
 	}

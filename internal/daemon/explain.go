@@ -273,7 +273,7 @@ func (e *engine) traceLine(k *keptLine, now time.Time) (*control.Line, bool) {
 	if log == nil {
 		return nil, false
 	}
-	t := e.detect.Trace(log.Log, k.text, false, now.UnixNano())
+	t := e.detect.Trace(log.trace, k.text, false, now.UnixNano())
 	if t.Err != nil {
 		return nil, false
 	}

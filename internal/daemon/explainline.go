@@ -20,7 +20,7 @@ func (d *daemon) ExplainLine(ctx context.Context, q control.LineQuery) (*control
 		if l == nil {
 			return nil, noLog(e.config, q.Log)
 		}
-		return explainLine(e.detect, l.Log, l.format, logNamed(e.config, q.Log).MaxLine, q.Line, now), nil
+		return explainLine(e.detect, l.trace, l.format, logNamed(e.config, q.Log).MaxLine, q.Line, now), nil
 	})
 }
 

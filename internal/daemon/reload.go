@@ -15,7 +15,6 @@ import (
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/source"
-	"github.com/tailban/tailban/parser"
 	"github.com/tailban/tailban/state"
 )
 
@@ -63,7 +62,7 @@ func (d *daemon) sayReload(r *control.ReloadResult, err error) {
 // can fail already done.
 type next struct {
 	config   *config.Config
-	formats  map[string]parser.Format
+	formats  map[string]formats
 	rules    *detector.Rules
 	fresh    []*enforcer // actions that are new, or other than before
 	kept     []*enforcer
