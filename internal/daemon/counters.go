@@ -3,6 +3,8 @@ package daemon
 import (
 	"log/slog"
 	"time"
+
+	"github.com/tailban/tailban/detector"
 )
 
 // counted is what had been dropped, or could not be counted, when it was last
@@ -26,6 +28,22 @@ func (e *engine) lookAtCounters(now time.Time) {
 		cut += l.Cut
 	}
 	e.sayCount(now, slog.LevelWarn, "lines longer than max_line were counted from their beginning", &c.cut, cut)
+	for _, l := range e.logs {
+		e.sayUnparsed(l, now)
+	}
+}
+
+// sayUnparsed says, at most once an hour for each log, how many lines did not
+// parse: a few may be halves of lines that a client has broken in two, where
+// the server doesn't escape what clients send.
+func (e *engine) sayUnparsed(l *logState, now time.Time) {
+	total := l.Steps[detector.StepUnparsed]
+	if total == l.unparsed || !e.said.once("unparsed "+l.Name, now) {
+		return
+	}
+	e.say(now, slog.LevelWarn, "lines don't parse, so no jail sees them (tailban probe shows which)",
+		"log", l.Name, "file", l.unparsedFile, "since_last", total-l.unparsed, "total", total)
+	l.unparsed = total
 }
 
 func (e *engine) sayCount(now time.Time, level slog.Level, msg string, last *uint64, total uint64) {

@@ -76,6 +76,9 @@ type logState struct {
 	lines     uint64
 	lastLine  time.Time // when one was read
 	lastEvent int64     // the latest time in one
+
+	unparsed     uint64 // lines that did not parse, when that was last said
+	unparsedFile string // where the latest of them stood
 }
 
 // jailState is what has come of a jail since the start.
@@ -244,8 +247,11 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		l.lastEvent = max(l.lastEvent, v.Time)
 		if v.Err == nil {
 			l.suspects.good(v.Peer)
-		} else if v.Peer.IsValid() {
-			l.suspects.bad(v.Peer)
+		} else {
+			l.unparsedFile = b.File.Path
+			if v.Peer.IsValid() {
+				l.suspects.bad(v.Peer)
+			}
 		}
 		if v.Step == detector.StepBanned {
 			e.bans.seen(v)
