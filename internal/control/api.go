@@ -134,7 +134,7 @@ type ConfigStatus struct {
 
 // Problem is one reason why the daemon is not healthy.
 type Problem struct {
-	Kind  string    `json:"kind"` // blind, silent, behind, failing, full, config, held
+	Kind  string    `json:"kind"` // failing, blind, skew, behind, silent, config, held, full
 	Where string    `json:"where"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since,omitzero"`
@@ -184,6 +184,8 @@ type LogStatus struct {
 	Gaps      uint64            `json:"gaps"`   // times that lines were lost to truncation and the like
 	Errors    uint64            `json:"errors"` // of reading
 	Blind     bool              `json:"blind"`
+	Silent    bool              `json:"silent"`       // far longer than it ever was
+	Skew      float64           `json:"skew_seconds"` // how late its times steadily are; 0: they are right
 	Behind    int64             `json:"behind_bytes"`
 	LastLine  time.Time         `json:"last_line,omitzero"`  // when one was read
 	LastEvent time.Time         `json:"last_event,omitzero"` // the time in it

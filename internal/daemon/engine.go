@@ -73,6 +73,9 @@ type logState struct {
 	format    string
 	health    health
 	suspects  suspects
+	skew      skew
+	silence   silence
+	zone      *time.Location // of its times; nil: they carry their own
 	lines     uint64
 	lastLine  time.Time // when one was read
 	lastEvent int64     // the latest time in one
@@ -155,6 +158,7 @@ func (e *engine) setLogs(c *config.Config, parsers map[string]formats) {
 			e.detect.Rebind(s.Log, parsers[l.Name].live)
 		}
 		s.trace = e.detect.Log(l.Name, parsers[l.Name].trace)
+		s.zone = l.Zone
 		s.format, s.Rewritten, s.trace.Rewritten = l.FormatName(), l.Rewritten, l.Rewritten
 		s.SkipAfterUnparsed(l.SkipAfterUnparsed)
 		logs[l.Name] = s
@@ -233,6 +237,7 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		return // the configuration has let go of this log
 	}
 	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
+	before, latest := l.lines, int64(0)
 	for data := b.Data; len(data) > 0; {
 		line, rest := data, []byte(nil)
 		size := len(data)
@@ -244,6 +249,9 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 			e.oldest = v.Time
 		}
 		l.lines++
+		if v.Time != 0 {
+			latest = v.Time
+		}
 		l.lastEvent = max(l.lastEvent, v.Time)
 		if v.Err == nil {
 			l.suspects.good(v.Peer)
@@ -262,8 +270,12 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		at.Offset += int64(size)
 		data = rest
 	}
-	if len(b.Data) > 0 {
+	if lines := l.lines - before; lines > 0 {
 		l.lastLine = now
+		l.silence.add(now, lines)
+	}
+	if b.Behind == 0 && latest != 0 {
+		l.skew.add(now, latest)
 	}
 	p := state.Position(b.Position)
 	if b.Final {
@@ -444,7 +456,7 @@ func (e *engine) upkeep(now time.Time) {
 	e.lookAtCounters(now)
 	e.liftProtected(now)
 	for _, l := range e.logs {
-		l.health.look(e.log, l)
+		e.lookAtLog(l, now)
 		l.suspects.look(e.log, e.said, l.Name, now)
 	}
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/tailban/tailban/detector"
 )
@@ -36,5 +37,32 @@ func (h *health) look(log *slog.Logger, l *logState) {
 	case !blind && h.blind:
 		log.Info("the log's lines parse again", "log", l.Name, "unparsed", bad, "parsed", good)
 		h.blind = false
+	}
+}
+
+// lookAtLog says of a log what has become wrong with it, or right again.
+func (e *engine) lookAtLog(l *logState, now time.Time) {
+	blind := l.health.blind
+	l.health.look(e.log, l)
+	if l.health.blind && !blind {
+		e.hub.publish(alarm(now, "log "+l.Name+": most lines don't parse"))
+	}
+	if l.skew.look() {
+		if l.skew.alarm != 0 {
+			hint := skewHint(l.skew.alarm, l.zone, localZone(), now)
+			e.log.Error("the times of this log are off: bans come at the wrong time, or are over at once", "log", l.Name, "off", l.skew.alarm.String(), "hint", hint)
+			e.hub.publish(alarm(now, "log "+l.Name+": "+hint))
+		} else {
+			e.log.Info("the times of this log are right again", "log", l.Name)
+		}
+	}
+	if l.silence.look(now) {
+		if l.silence.silent {
+			e.log.Warn("this log has been silent far longer than it ever was: does its server write elsewhere?",
+				"log", l.Name, "since", l.silence.last.UTC().Format(time.RFC3339), "longest_before", l.silence.pause.String())
+			e.hub.publish(alarm(now, "log "+l.Name+": silent far longer than it ever was"))
+		} else {
+			e.log.Info("the log has lines again", "log", l.Name)
+		}
 	}
 }

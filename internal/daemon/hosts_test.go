@@ -15,6 +15,7 @@ import (
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/resolve"
+	"github.com/tailban/tailban/state"
 )
 
 // Whoever is allowed from now on, as a name has his address, is let go, and
@@ -146,6 +147,7 @@ func TestStoredAddressesAreGuardedFromTheStart(t *testing.T) {
 	stored := `[{"name": "a.example", "addresses": ["198.51.100.1"]}]`
 	check(t, os.WriteFile(filepath.Join(d.Config.StateDir, hostsFile), []byte(stored), 0o600))
 	d.loadHosts()
+	d.loaded = &state.Loaded{}
 	check(t, d.makeActions(t.Context()))
 	t.Cleanup(d.close)
 	if reason, _ := d.guard.Protected(pfx("198.51.100.1/32")); reason != "allowed: a.example" {

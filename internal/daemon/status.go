@@ -78,11 +78,15 @@ func (e *engine) status(s *control.Status, now time.Time) {
 	}
 	for i := range e.config.Logs {
 		l := e.logs[e.config.Logs[i].Name]
-		l.health.look(e.log, l) // as it is now, not at the last upkeep
+		e.lookAtLog(l, now) // as it is now, not at the last upkeep
 		ls := control.LogStatus{
 			Name: l.Name, Format: l.format, Lines: l.lines, Steps: map[string]uint64{},
 			Unparsed: l.Steps[detector.StepUnparsed], Cut: l.Cut, Blind: l.health.blind,
-			LastLine: utc(l.lastLine), Files: []control.FileStatus{},
+			LastLine: utc(l.lastLine), Silent: l.silence.silent, Files: []control.FileStatus{},
+		}
+		if l.skew.alarm != 0 {
+			ls.Skew = l.skew.alarm.Seconds()
+			s.Problems = append(s.Problems, control.Problem{Kind: "skew", Where: "log " + l.Name, Text: skewHint(l.skew.alarm, l.zone, localZone(), now)})
 		}
 		if l.lastEvent != 0 {
 			ls.LastEvent = time.Unix(0, l.lastEvent).UTC()
@@ -187,7 +191,7 @@ func judge(s *control.Status) {
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "blind", "behind", "config", "held", "full"}
+	order := []string{"failing", "blind", "skew", "behind", "silent", "config", "held", "full"}
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})
@@ -198,6 +202,9 @@ func judgeLog(l *control.LogStatus, add func(kind, where, text string, since tim
 	where := "log " + l.Name
 	if l.Blind {
 		add("blind", where, "most lines don't parse as "+l.Format+": its jails see little or nothing", time.Time{})
+	}
+	if l.Silent {
+		add("silent", where, "it has been silent far longer than it ever was: does its server write elsewhere?", l.LastLine)
 	}
 	if l.Behind >= farBehind {
 		add("behind", where, fmt.Sprintf("%d MiB are not read yet", l.Behind>>20), time.Time{})
