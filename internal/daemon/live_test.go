@@ -19,6 +19,7 @@ type fakeFirewall struct {
 	err     error  // of all that changes it
 	blind   error  // of all that looks at it
 	loses   bool   // says that it holds nothing
+	closed  bool
 }
 
 func (f *fakeFirewall) set(change func(*fakeFirewall)) {
@@ -65,7 +66,10 @@ func (f *fakeFirewall) Held(_ context.Context, target netip.Prefix) (actions.Ent
 	return actions.Entry{Target: target, Left: time.Until(end), Packets: f.packets}, held && !f.loses, f.blind
 }
 
-func (f *fakeFirewall) Close() error { return nil }
+func (f *fakeFirewall) Close() error {
+	f.set(func(f *fakeFirewall) { f.closed = true })
+	return nil
+}
 
 func (f *fakeFirewall) holds(target string) bool {
 	f.mu.Lock()
