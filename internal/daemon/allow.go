@@ -19,16 +19,24 @@ const setAllowTimeout = 10 * time.Second
 // allowList is who is allowed: by the configuration, by host names in it, and
 // by hand for a while.
 type allowList struct {
-	changed *swap[[]netip.Prefix] // for the engine
+	changed *swap[allowed] // for the engine
 
-	mu     sync.Mutex
-	config []netip.Prefix
-	hosts  []resolve.Host
-	byHand []state.Allowance
+	mu      sync.Mutex
+	version uint64
+	config  []netip.Prefix
+	hosts   []resolve.Host
+	byHand  []state.Allowance
+}
+
+// allowed is everybody who is allowed. Of two the one with the higher version
+// is the later.
+type allowed struct {
+	version uint64
+	list    []netip.Prefix
 }
 
 func newAllowList(config []netip.Prefix) *allowList {
-	return &allowList{changed: newSwap[[]netip.Prefix](), config: config}
+	return &allowList{changed: newSwap[allowed](), config: config}
 }
 
 // all lists everybody.
@@ -98,18 +106,19 @@ func byHandEntries(list []state.Allowance) []guard.Entry {
 // setAllowed changes who is allowed, and tells everybody: first the guard, so
 // that whoever is allowed is not banned from here on, whatever the others
 // still know; then the engine, by its channel; then the actions.
-func (d *daemon) setAllowed(change func(*allowList)) []netip.Prefix {
+func (d *daemon) setAllowed(change func(*allowList)) allowed {
 	l := d.allow
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(l)
+	l.version++
 	d.guard.UpdateNames(hostEntries(l.hosts))
 	d.guard.UpdateAllowances(byHandEntries(l.byHand))
-	allow := l.list()
+	allow := allowed{l.version, l.list()}
 	l.changed.put(allow)
 	for _, e := range d.enforcers() {
 		if action, ok := e.action.(allower); ok {
-			d.tellAction(e.name, action, allow)
+			d.tellAction(e.name, action, allow.list)
 		}
 	}
 	return allow
@@ -196,9 +205,13 @@ func (d *daemon) endAllowances(now time.Time) {
 	d.writer.Put(u)
 }
 
-// setAllow makes the engine know who is allowed now. Whoever is banned and
-// must not be is let go; it returns how many.
-func (e *engine) setAllow(allow []netip.Prefix, now time.Time) int {
-	e.detect.SetAllow(allow)
-	return e.liftProtected(now)
+// setAllow makes the engine know who is allowed now. Those who change that may
+// come here in another order: an older list takes the place of none. Whoever is
+// banned and must not be is let go.
+func (e *engine) setAllow(a allowed, now time.Time) {
+	if a.version >= e.allowed.version {
+		e.allowed = a
+	}
+	e.detect.SetAllow(e.allowed.list)
+	e.liftProtected(now)
 }

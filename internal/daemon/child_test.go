@@ -26,8 +26,8 @@ import (
 const busy = "the table is busy"
 
 // runChild is the whole program of a child: a daemon with the configuration
-// at path, until SIGTERM or the end of its standard input. It says on standard
-// output why it could not start.
+// at path, which it reads again at SIGHUP, until SIGTERM or the end of its
+// standard input. It says on standard output why it could not start.
 func runChild(path string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -35,9 +35,12 @@ func runChild(path string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	c, err := config.Load(path, nil)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	load := func() (*config.Config, error) { return config.Load(path, nil) }
+	c, err := load()
 	if err == nil {
-		err = Run(ctx, Options{Config: c, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)), Host: "here"})
+		err = Run(ctx, Options{Config: c, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)), Host: "here", Load: load, Reloads: hangups})
 	}
 	switch {
 	case errors.Is(err, actions.ErrTableBusy):

@@ -195,7 +195,9 @@ func (d *daemon) run(ctx context.Context) error {
 	stopServing()
 	servers = append(servers, d.hosts.part)
 	for _, e := range d.action {
-		servers = append(servers, e.part)
+		if e.part != nil { // a reload may have come no further
+			servers = append(servers, e.part)
+		}
 	}
 	d.await(servers, serverPatience, "an action or the state file")
 	d.Log.Info("stopped; bans stay in force until their time is up")

@@ -39,7 +39,8 @@ type engine struct {
 	pardons    *pardons
 	held       map[string]state.Hold // jails that only observe for now
 	guard      *guard.Set
-	allow      <-chan []netip.Prefix // who is allowed, when that changes
+	allow      <-chan allowed // who is allowed, when that changes
+	allowed    allowed        // the latest of them
 	origin     string
 	put        func(state.Update)
 	allowLate  func([]state.Allowance)
@@ -50,6 +51,7 @@ type engine struct {
 	counted    counted
 	late       <-chan *state.Loaded // of a state file that came later than the start
 	guarded    uint64               // version of the guard that all bans were checked against
+	spared     int                  // bans lifted since their targets are protected now
 
 	// positions are how far files have been counted, for a log whose reading
 	// is begun anew.
@@ -395,21 +397,18 @@ func (e *engine) lift(b *state.Ban) {
 
 // liftProtected ends bans of targets that have become protected since they
 // were banned: an address that is our own now, a new gateway.
-// It returns how many it has lifted.
-func (e *engine) liftProtected(now time.Time) (lifted int) {
+func (e *engine) liftProtected(now time.Time) {
 	v := e.guard.Version()
 	if v == e.guarded {
-		return 0
+		return
 	}
 	e.guarded = v
 	for target, h := range e.bans.bans {
 		if _, yes := e.guard.Protected(target); yes {
 			e.spare(&h.Ban, now)
-			lifted++
 		}
 	}
 	e.handOver()
-	return lifted
 }
 
 // expire lets go of bans whose time is up. The actions end them by

@@ -144,7 +144,7 @@ func (d *daemon) scanTails(ctx context.Context, x *explaining, l *config.Log, f 
 		if state := source.State(file.State); state != source.Following && state != source.Renamed {
 			continue
 		}
-		s, err := scanFile(ctx, f, file.Path, min(left, scanTail))
+		s, err := scanFile(ctx, f, &file, min(left, scanTail))
 		if err != nil {
 			seen.Err = err.Error()
 			continue
@@ -170,8 +170,10 @@ func (d *daemon) scanTails(ctx context.Context, x *explaining, l *config.Log, f 
 	return left
 }
 
-func scanFile(ctx context.Context, f *finder, path string, size int64) (*scan, error) {
-	file, err := openRegular(path)
+// scanFile looks into the end of a file that is read. Its name may be another
+// file's by now.
+func scanFile(ctx context.Context, f *finder, at *source.FileStats, size int64) (*scan, error) {
+	file, err := openLine(&state.LineID{Path: at.Path, Dev: at.Dev, Ino: at.Ino, Offset: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -235,17 +237,20 @@ func (e *engine) traceLines(x *explaining, now time.Time) {
 			x.Evidence = append(x.Evidence, *line)
 		}
 	}
+	shown := map[detector.Line]bool{} // one line can have led to several bans
 	for _, k := range x.led {
 		line, ok := e.traceLine(&k, now)
-		if !ok || !x.ledTo(line) {
+		if !ok || shown[k.at] || !x.ledTo(line) {
 			continue
 		}
+		shown[k.at] = true
 		line.Step = detector.StepCounted.String()
 		if x.crossed(&k) {
 			line.Step = "crossed the limit"
 		}
 		x.Evidence = append(x.Evidence, *line)
 	}
+	slices.SortStableFunc(x.Evidence, func(a, b control.Line) int { return a.Time.Compare(b.Time) })
 }
 
 // before reports whether a line is older than the ban that covers it: it was

@@ -28,7 +28,7 @@ func TestAllowedLaterIsLetGo(t *testing.T) {
 	}
 	allow := []netip.Prefix{pfx("192.0.2.1/32"), pfx("2001:db8::9/128")}
 	r.guard.UpdateNames([]guard.Entry{{Prefix: allow[0], Reason: "allowed: a.example"}, {Prefix: allow[1], Reason: "allowed: a.example"}})
-	r.setAllow(allow, r.now)
+	r.setAllow(allowed{1, allow}, r.now)
 	u := r.one()
 	slices.SortFunc(u.Unbans, netip.Prefix.Compare)
 	if !slices.Equal(u.Unbans, []netip.Prefix{pfx("192.0.2.1/32"), pfx("2001:db8::/64")}) || u.Len() != 2 {
@@ -45,7 +45,7 @@ func TestAllowedLaterIsLetGo(t *testing.T) {
 	}
 
 	r.guard.UpdateNames(nil)
-	r.setAllow(nil, r.now)
+	r.setAllow(allowed{2, nil}, r.now)
 	r.took()
 	r.requests("192.0.2.1", "192.0.2.1")
 	if u := r.one(); targets(u) != "192.0.2.1/32" {
@@ -79,7 +79,7 @@ func TestNewAddressesReachAll(t *testing.T) {
 	d.hostsChanged(first)
 	d.hostsChanged(second) // before the engine has asked
 	want := []netip.Prefix{pfx("198.51.100.0/24"), pfx("192.0.2.2/32"), pfx("2001:db8::1/128")}
-	if got := <-d.allow.changed.latest; !slices.Equal(got, want) {
+	if got := (<-d.allow.changed.latest).list; !slices.Equal(got, want) {
 		t.Errorf("the engine hears of %v, want %v", got, want)
 	}
 	for _, a := range []*fakeAllower{good, bad} {

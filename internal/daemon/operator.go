@@ -109,6 +109,11 @@ func (d *daemon) Allow(ctx context.Context, c control.Caller, r control.AllowReq
 	if target.Bits() < 8 {
 		return nil, &control.Error{Code: control.CodeRefused, Message: target.String() + " is much of the Internet: /8 at most"}
 	}
+	// The engine may lift bans as soon as the list has changed, before it is asked.
+	before, err := asked(ctx, d, func(e *engine, _ time.Time) (int, error) { return e.spared, nil })
+	if err != nil {
+		return nil, err
+	}
 	now := time.Now()
 	a := state.Allowance{Target: target, Since: now, Until: now.Add(length), Reason: reasonOf(r.Reason), By: by(c)}
 	full := false
@@ -126,7 +131,8 @@ func (d *daemon) Allow(ctx context.Context, c control.Caller, r control.AllowReq
 	d.Log.Info("allowed by hand", "target", target.String(), "until", until(a.Until), "reason", a.Reason, "by", a.By)
 	return asked(ctx, d, func(e *engine, now time.Time) (*control.AllowResult, error) {
 		e.hub.publish(control.Event{Time: now, Kind: "allow", Target: target, Until: a.Until, Reason: a.Reason, By: a.By})
-		return &control.AllowResult{Target: target, Until: utc(a.Until), Lifted: e.setAllow(list, now), Notes: notes}, nil
+		e.setAllow(list, now)
+		return &control.AllowResult{Target: target, Until: utc(a.Until), Lifted: e.spared - before, Notes: notes}, nil
 	})
 }
 

@@ -60,10 +60,12 @@ func (s *pardons) pop(now time.Time) (state.Pardon, bool) {
 
 // forgive has events up to a time not count, now and after a restart.
 func (e *engine) forgive(p state.Pardon, now time.Time) {
-	e.pardons.put(p)
-	e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
 	e.update.Pardons = append(e.update.Pardons, p)
-	e.forgetPardons(now)
+	e.pardons.put(p)
+	e.forgetPardons(now) // makes room first: the detector takes no more
+	if e.pardons.keys[p.Key()] != nil {
+		e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
+	}
 }
 
 // forgetPardons lets go of those that no event can need any more.

@@ -212,8 +212,9 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) error 
 		e.setAllow(allow, now)
 		return e.positionsOf(append(n.restart, n.start...)), nil
 	})
-	if err != nil {
-		return err // the daemon ends
+	if err != nil { // the daemon ends
+		d.closeOld(n)
+		return err
 	}
 	for _, e := range n.fresh {
 		e.start(d)
@@ -240,13 +241,20 @@ func (d *daemon) unfollow(name string) {
 	}
 }
 
-// retire lets go of the actions that are not used any more, and of what they
-// hold.
-func (d *daemon) retire(ctx context.Context, n *next) {
+// closeOld closes the actions that are not used any more.
+func (d *daemon) closeOld(n *next) {
 	for _, e := range n.old {
 		if err := e.action.Close(); err != nil {
 			d.Log.Warn("cannot close an action", "action", e.name, "err", err)
 		}
+	}
+}
+
+// retire lets go of the actions that are not used any more, and of what they
+// hold.
+func (d *daemon) retire(ctx context.Context, n *next) {
+	d.closeOld(n)
+	for _, e := range n.old {
 		if e.config.Type != config.TypeNftables || d.tableUsed(e.config.Table) {
 			continue
 		}

@@ -22,12 +22,16 @@ type reloadable struct {
 }
 
 func newReloadableAt(t *testing.T, s *siteFiles, text string) *reloadable {
+	return startReloadable(t, s, text, Run)
+}
+
+func startReloadable(t *testing.T, s *siteFiles, text string, run func(context.Context, Options) error) *reloadable {
 	r := &reloadable{siteFiles: s, path: filepath.Join(s.dir, "jails.toml"), client: control.NewClient(s.runtime())}
 	r.rewrite(text)
 	r.running = s.start(text, func(ctx context.Context, o Options) error {
 		o.Load = func() (*config.Config, error) { return config.Load(r.path, nil) }
 		o.Source = control.ConfigStatus{Path: r.path}
-		return Run(ctx, o)
+		return run(ctx, o)
 	})
 	wait(t, "the log to be read", func() bool { return len(r.journal.said("reading log")) > 0 })
 	return r

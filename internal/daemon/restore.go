@@ -89,6 +89,7 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 // spare ends a ban whose target is protected by now.
 func (e *engine) spare(b *state.Ban, now time.Time) {
 	reason, _ := e.guard.Protected(b.Target)
+	e.spared++
 	e.bans.drop(e.bans.bans[b.Target])
 	e.lift(b)
 	e.sayLifted(b, reason, now)

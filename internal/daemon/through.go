@@ -46,6 +46,9 @@ func (d *daemon) whyThrough(c *config.Config, b *control.Ban) string {
 		if at.Held != nil && !*at.Held {
 			return fmt.Sprintf("action %s does not hold the ban: it was removed by somebody else, or is about to be applied", at.Action)
 		}
+		if at.Err != "" {
+			return fmt.Sprintf("action %s can't tell what it holds: %s", at.Action, at.Err)
+		}
 		if at.Packets != nil {
 			packets += *at.Packets
 		}

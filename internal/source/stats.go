@@ -22,6 +22,7 @@ type FilesStats struct {
 type FileStats struct {
 	Path     string // the name that is followed
 	Opened   string // the name the open file had when it was opened, if any
+	Dev, Ino uint64 // of the open file
 	Read     int64  // bytes sent
 	Offset   int64  // where reading goes on
 	Behind   int64  // bytes in the file beyond Offset, a partial line included

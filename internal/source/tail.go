@@ -283,7 +283,7 @@ func (t *tail) close() {
 // stats may be called from any goroutine.
 func (t *tail) stats() FileStats {
 	s := FileStats{
-		Path: t.name, Opened: t.file.Path, Read: t.read.Load(), Offset: t.offset.Load(),
+		Path: t.name, Opened: t.file.Path, Dev: t.file.Dev, Ino: t.file.Ino, Read: t.read.Load(), Offset: t.offset.Load(),
 		State: Following, Watching: t.watching.Load(),
 	}
 	switch {
