@@ -61,7 +61,7 @@ func testPardon(n int) Pardon {
 	}
 	return Pardon{
 		Target: netip.PrefixFrom(testBan(n).Target.Addr(), 31).Masked(), Jail: jail,
-		Before: noon.Add(-time.Minute), Keep: noon.Add(time.Hour),
+		Since: noon.Add(-time.Minute), Before: noon.Add(30 * time.Minute), Keep: noon.Add(time.Hour),
 		Reason: "our own test", By: "anna",
 	}
 }

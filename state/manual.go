@@ -12,7 +12,8 @@ import (
 type Pardon struct {
 	Target netip.Prefix `json:"target"`           // masked, of any length
 	Jail   string       `json:"jail"`             // "": all of them
-	Before time.Time    `json:"before"`           // events up to then don't count
+	Since  time.Time    `json:"since"`            // when it was given
+	Before time.Time    `json:"before"`           // events up to then don't count; in the future if the target is forgiven for a while
 	Keep   time.Time    `json:"keep"`             // when the record may be forgotten
 	Reason string       `json:"reason,omitempty"` // as they said it
 	By     string       `json:"by,omitempty"`     // who
@@ -37,14 +38,14 @@ func (p *Pardon) Check() error {
 	if p.Keep.IsZero() {
 		return fmt.Errorf("pardon of %s says not how long to keep it", p.Target)
 	}
-	return checkTimes(p.Before, p.Keep)
+	return checkTimes(p.Since, p.Before, p.Keep)
 }
 
-// limitTo is the one of bans: events of a future that a clock stepped back
-// from are not pardoned, and the record is kept as long as it was to be.
+// limitTo is the one of bans: one that was given in a future that a clock
+// stepped back from is as if it were given now.
 func (p *Pardon) limitTo(now time.Time) {
-	if p.Before.After(now) {
-		p.Before, p.Keep = now, now.Add(p.Keep.Sub(p.Before))
+	if ahead := p.Since.Sub(now); ahead > 0 {
+		p.Since, p.Before, p.Keep = now, p.Before.Add(-ahead), p.Keep.Add(-ahead)
 	}
 }
 
@@ -52,7 +53,7 @@ func (p *Pardon) runs(now time.Time) bool { return p.Keep.After(now) }
 
 func (p *Pardon) utc() Pardon {
 	c := *p
-	c.Before, c.Keep = p.Before.UTC(), p.Keep.UTC()
+	c.Since, c.Before, c.Keep = p.Since.UTC(), p.Before.UTC(), p.Keep.UTC()
 	return c
 }
 

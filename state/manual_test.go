@@ -97,13 +97,16 @@ func TestWordsOfTheFuture(t *testing.T) {
 	sound(t, l)
 	length := noon.Add(time.Hour).Sub(u.Holds[1].Since)
 	for what, times := range map[string][2]time.Time{
-		"pardon":    {l.Pardons[0].Before, l.Pardons[0].Keep},
+		"pardon":    {l.Pardons[0].Since, l.Pardons[0].Keep},
 		"allowance": {l.Allowances[0].Since, l.Allowances[0].Until},
 		"hold":      {l.Holds[1].Since, l.Holds[1].Until},
 	} {
 		if !times[0].Equal(boot) || times[1].Sub(boot) != length {
 			t.Errorf("%s runs from %v to %v, want %v from %v", what, times[0], times[1], length, boot)
 		}
+	}
+	if p := l.Pardons[0]; !p.Before.Equal(boot.Add(31 * time.Minute)) {
+		t.Errorf("the pardon is %+v, want it as long ahead as it was", p)
 	}
 	if h := l.Holds[0]; !h.Since.Equal(boot) || !h.Until.IsZero() {
 		t.Errorf("the hold without an end is %+v", h)

@@ -30,12 +30,19 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 	for i := range d.loaded.Bans {
 		known[d.loaded.Bans[i].Target] = i
 	}
+	pardoned := newPardons()
+	for _, p := range d.loaded.Pardons {
+		pardoned.put(p)
+	}
 	now := time.Now()
 	n := 0
 	for _, x := range entries {
 		i, ok := known[x.Target]
 		if x.Left <= atEnd || ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
 			continue
+		}
+		if pardoned.covers(x.Target) {
+			continue // lifted by hand, which the kernel has not heard
 		}
 		if !ok {
 			i = len(d.loaded.Bans)

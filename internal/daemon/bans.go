@@ -64,24 +64,36 @@ func (t *banTable) insert(b state.Ban) *state.Ban {
 // the owner is there already, for the same line. full is a ban that had to
 // make room.
 func (t *banTable) add(target netip.Prefix, origin string, o state.Owner) (ban *state.Ban, full *state.Ban, isNew bool) {
+	if h := t.bans[target]; h != nil {
+		if i := h.owner(o.Jail); i >= 0 && sameLine(h.Owners[i].Line, o.Line) {
+			return &h.Ban, nil, false
+		}
+	}
+	ban, full = t.put(target, origin, o)
+	return ban, full, true
+}
+
+// put makes an owner one of its target's ban, in place of one of the same jail.
+func (t *banTable) put(target netip.Prefix, origin string, o state.Owner) (ban *state.Ban, full *state.Ban) {
 	h := t.bans[target]
 	if h == nil {
 		if len(t.bans) >= t.cap {
 			full = t.evict()
 		}
-		return t.insert(state.Ban{Target: target, Origin: origin, Owners: []state.Owner{o}}), full, true
+		return t.insert(state.Ban{Target: target, Origin: origin, Owners: []state.Owner{o}}), full
 	}
-	i := slices.IndexFunc(h.Owners, func(x state.Owner) bool { return x.Jail == o.Jail })
-	switch {
-	case i < 0:
+	if i := h.owner(o.Jail); i < 0 {
 		h.Owners = append(h.Owners, o)
-	case o.Line.Dev|o.Line.Ino != 0 && sameLine(h.Owners[i].Line, o.Line):
-		return &h.Ban, nil, false
-	default:
+	} else {
 		h.Owners[i] = o
 	}
 	t.moved(h)
-	return &h.Ban, nil, true
+	return &h.Ban, nil
+}
+
+// owner is the place of a jail among the owners, -1 if it has none.
+func (h *heldBan) owner(jail string) int {
+	return slices.IndexFunc(h.Owners, func(o state.Owner) bool { return o.Jail == jail })
 }
 
 // seen counts a request of a client that is banned, if it is younger than the
@@ -123,8 +135,9 @@ func owner(d *detector.Decision, now time.Time) state.Owner {
 }
 
 // sameLine compares lines by what identifies them; the path is for people.
+// What has no file has no lines that are read twice.
 func sameLine(a, b state.LineID) bool {
-	return a.Dev == b.Dev && a.Ino == b.Ino && a.Offset == b.Offset
+	return a.Dev|a.Ino != 0 && a.Dev == b.Dev && a.Ino == b.Ino && a.Offset == b.Offset
 }
 
 // overfull reports whether more bans were restored than there may be.

@@ -38,6 +38,7 @@ type engine struct {
 	offences   *history
 	pardons    *pardons
 	held       map[string]state.Hold // jails that only observe for now
+	steered    map[string]bool       // jails that were held or resumed since the start
 	guard      *guard.Set
 	allow      <-chan allowed // who is allowed, when that changes
 	allowed    allowed        // the latest of them
@@ -101,7 +102,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		late: d.store.late, guard: d.guard, guarded: d.guard.Version(), allow: d.allow.changed.latest, hub: d.hub,
 		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put, allowLate: d.allowLate,
 		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
-		pardons: newPardons(), held: map[string]state.Hold{},
+		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
 		positions: map[state.PositionKey]state.Position{}, changed: map[netip.Prefix]struct{}{},
 	}
 	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), d.guard))

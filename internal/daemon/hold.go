@@ -52,7 +52,7 @@ func (e *engine) hold(h state.Hold, now time.Time) (*control.HoldResult, error) 
 		return nil, e.noJail(h.Jail)
 	}
 	r := &control.HoldResult{Jail: h.Jail, Was: e.mode(h.Jail), Mode: control.ModeHeld}
-	e.held[h.Jail] = h
+	e.held[h.Jail], e.steered[h.Jail] = h, true
 	e.detect.Hold(h.Jail, true)
 	e.update.Holds = append(e.update.Holds, h)
 	e.handOver()
@@ -62,6 +62,7 @@ func (e *engine) hold(h state.Hold, now time.Time) (*control.HoldResult, error) 
 
 // resume ends that.
 func (e *engine) resume(jail, reason, by string, now time.Time) (*control.HoldResult, error) {
+	e.steered[jail] = e.hasJail(jail)
 	if _, yes := e.held[jail]; !yes {
 		if !e.hasJail(jail) {
 			return nil, e.noJail(jail)
@@ -90,8 +91,12 @@ func (e *engine) endHolds(now time.Time) {
 
 // restoreHolds takes up those of an earlier daemon. One of a jail that is gone
 // waits for its return.
-func (e *engine) restoreHolds(list []state.Hold) {
+func (e *engine) restoreHolds(list []state.Hold, now time.Time) {
 	for _, h := range list {
+		if e.steered[h.Jail] || !h.Until.IsZero() && !h.Until.After(now) {
+			e.update.ForgetHolds = append(e.update.ForgetHolds, h.Jail)
+			continue // somebody has had a word since, or its time is up
+		}
 		e.held[h.Jail] = h
 		e.detect.Hold(h.Jail, true)
 		e.log.Warn("jail only observes: it was held by hand before the restart", "jail", h.Jail, "until", until(h.Until), "reason", h.Reason)

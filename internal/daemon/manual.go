@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/state"
 )
@@ -57,6 +58,17 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 		length = o.length
 	}
 	owner.Until = now.Add(length)
+	if old := e.ownerOf(o.target, owner.Jail); old != nil {
+		if !old.Until.Before(owner.Until) {
+			r.Notes = append(r.Notes, "it was banned for longer already: unban it first to shorten that")
+			owner.Until = old.Until
+		}
+		if old.Count > 0 { // what was found in the log is worth more
+			asked := owner
+			owner = *old
+			owner.Until, owner.Reason, owner.By, owner.Actions = asked.Until, asked.Reason, asked.By, asked.Actions
+		}
+	}
 	if !slices.ContainsFunc(owner.Actions, e.keepsAway) {
 		return nil, &control.Error{Code: control.CodeRefused, Message: "no action is in use that could turn " + text(o.target) + " away",
 			Hint: "every jail only observes, or its actions only log"}
@@ -72,7 +84,7 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 		e.lift(e.bans.take(target))
 		r.Absorbed = append(r.Absorbed, target)
 	}
-	ban, full, _ := e.bans.add(o.target, e.origin, owner)
+	ban, full := e.bans.put(o.target, e.origin, owner)
 	if full != nil {
 		e.lift(full)
 		e.sayFull(now)
@@ -81,15 +93,28 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 	e.tellDetector(ban)
 	e.enforce(ban)
 	e.handOver()
-	r.Until, r.Actions = owner.Until, owner.Actions
+	r.Until, r.Actions = ban.Until(""), owner.Actions
+	if r.Until.After(owner.Until) && len(r.Notes) == 0 {
+		r.Notes = append(r.Notes, "others want it banned for longer")
+	}
 	e.hub.publish(control.Event{Time: now, Kind: "ban", Target: o.target, Jail: owner.Jail, Until: owner.Until, Reason: o.reason, By: o.by})
 	e.log.Info("banned by hand", "target", o.target.String(), "until", until(owner.Until), "jail", owner.Jail, "reason", o.reason, "by", o.by)
 	return r, nil
 }
 
+// ownerOf is a jail's hold on a ban, nil if it has none.
+func (e *engine) ownerOf(target netip.Prefix, jail string) *state.Owner {
+	if h := e.bans.bans[target]; h != nil {
+		if i := h.owner(jail); i >= 0 {
+			return &h.Owners[i]
+		}
+	}
+	return nil
+}
+
 // sentence is what a jail, or [deny], does with whom it bans.
 func (e *engine) sentence(jail string) (ladder []time.Duration, actions []string, ok bool) {
-	if d := e.config.Deny; d != nil && jail == "deny" {
+	if d := e.config.Deny; d != nil && jail == detector.DenyName {
 		return d.Ban, d.Actions, true
 	}
 	for i := range e.config.Jails {
@@ -174,6 +199,7 @@ func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
 	for _, h := range e.picked(r) {
 		if r.jail != "" && len(h.Owners) > 1 {
 			e.disown(h, r.jail)
+			e.hub.publish(control.Event{Time: now, Kind: "unban", Target: h.Target, Jail: r.jail, Until: h.end, Reason: r.reason, By: r.by})
 			out.Kept++
 			continue
 		}
@@ -191,10 +217,15 @@ func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
 			}
 		}
 	}
+	if d := e.config.Deny; d != nil && r.target.IsValid() && (r.jail == "" || r.jail == detector.DenyName) {
+		if i := slices.IndexFunc(d.From, func(p netip.Prefix) bool { return p.Overlaps(r.target) }); i >= 0 {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s is denied by the configuration (from %s): what it sends from now on bans it again", text(r.target), d.From[i]))
+		}
+	}
 	before := now.Add(r.forgive)
 	for _, target := range r.targets() {
 		out.Cleared += e.clear(target, r.jail)
-		e.forgive(state.Pardon{Target: target, Jail: r.jail, Before: before, Keep: e.keepPardon(before), Reason: r.reason, By: r.by}, now)
+		e.forgive(state.Pardon{Target: target, Jail: r.jail, Since: now, Before: before, Keep: e.keepPardon(before), Reason: r.reason, By: r.by}, now)
 	}
 	e.handOver()
 	e.log.Info("unbanned by hand", "target", r.String(), "jail", r.jail, "lifted", out.Lifted, "kept", out.Kept,

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/tailban/tailban/detector"
@@ -33,17 +34,23 @@ func newPardons() *pardons {
 	}
 }
 
-// put adds a pardon, or replaces that of the same target and jail.
-func (s *pardons) put(p state.Pardon) {
+// put adds a pardon, or replaces that of the same target and jail if it reaches
+// further: nobody who was forgiven for a day is less so for a second word. It
+// reports whether it did.
+func (s *pardons) put(p state.Pardon) bool {
 	k := p.Key()
 	if old := s.keys[k]; old != nil {
+		if !p.Before.After(old.Before) {
+			return false
+		}
 		old.Pardon = p
 		s.ends.moved(old)
-		return
+		return true
 	}
 	h := &heldPardon{Pardon: p}
 	s.keys[k] = h
 	s.ends.add(h)
+	return true
 }
 
 // pop removes the pardon that is forgotten soonest, if that is by now or there
@@ -60,8 +67,10 @@ func (s *pardons) pop(now time.Time) (state.Pardon, bool) {
 
 // forgive has events up to a time not count, now and after a restart.
 func (e *engine) forgive(p state.Pardon, now time.Time) {
+	if !e.pardons.put(p) {
+		return
+	}
 	e.update.Pardons = append(e.update.Pardons, p)
-	e.pardons.put(p)
 	e.forgetPardons(now) // makes room first: the detector takes no more
 	if e.pardons.keys[p.Key()] != nil {
 		e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
@@ -79,9 +88,30 @@ func (e *engine) forgetPardons(now time.Time) {
 // restorePardons takes up those of an earlier daemon.
 func (e *engine) restorePardons(list []state.Pardon) {
 	for _, p := range list {
-		e.pardons.put(p)
-		e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
+		if e.pardons.put(p) {
+			e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
+		}
 	}
+}
+
+// covers reports whether all jails have forgiven a target something.
+func (s *pardons) covers(target netip.Prefix) bool {
+	for _, p := range s.keys {
+		if p.Jail == "" && p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgiven reports whether a pardon covers what an owner of a ban has decided.
+func (s *pardons) forgiven(target netip.Prefix, o *state.Owner) bool {
+	for _, p := range s.keys {
+		if p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) && (p.Jail == "" || p.Jail == o.Jail) && !o.Event.After(p.Before) {
+			return true
+		}
+	}
+	return false
 }
 
 // keepPardon is until when a pardon is kept.

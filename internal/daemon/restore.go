@@ -34,7 +34,7 @@ func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
 // has added.
 func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now time.Time) (n int) {
 	e.restorePardons(l.Pardons)
-	e.restoreHolds(l.Holds)
+	e.restoreHolds(l.Holds, now)
 	for i := range l.Positions {
 		if p := &l.Positions[i]; e.logs[p.Log] != nil {
 			if _, newer := e.positions[p.Key()]; !newer {
@@ -59,7 +59,7 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 			e.sayLifted(&b, reason, now)
 			continue
 		}
-		if e.bans.bans[b.Target] != nil {
+		if e.bans.bans[b.Target] != nil || e.spareOwners(&b) {
 			e.touch(&b)
 			continue
 		}
@@ -84,6 +84,16 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 		}
 	}
 	return n
+}
+
+// spareOwners takes owners off a stored ban that have been pardoned since: with
+// a file that comes late an unban may be younger than what is in it. It reports
+// whether none is left.
+func (e *engine) spareOwners(b *state.Ban) bool {
+	if len(e.pardons.keys) > 0 {
+		b.Owners = slices.DeleteFunc(b.Owners, func(o state.Owner) bool { return e.pardons.forgiven(b.Target, &o) })
+	}
+	return len(b.Owners) == 0
 }
 
 // spare ends a ban whose target is protected by now.
