@@ -105,7 +105,8 @@ func byHandEntries(list []state.Allowance) []guard.Entry {
 
 // setAllowed changes who is allowed, and tells everybody: first the guard, so
 // that whoever is allowed is not banned from here on, whatever the others
-// still know; then the engine, by its channel; then the actions.
+// still know; then the engine and the actions, by their channels. It waits for
+// nothing.
 func (d *daemon) setAllowed(change func(*allowList)) allowed {
 	l := d.allow
 	l.mu.Lock()
@@ -117,8 +118,8 @@ func (d *daemon) setAllowed(change func(*allowList)) allowed {
 	allow := allowed{l.version, l.list()}
 	l.changed.put(allow)
 	for _, e := range d.enforcers() {
-		if action, ok := e.action.(allower); ok {
-			d.tellAction(e.name, action, allow.list)
+		if e.allow != nil {
+			e.allow.put(allow.list)
 		}
 	}
 	return allow
@@ -131,10 +132,22 @@ type allower interface {
 
 var _ allower = (*actions.Nftables)(nil)
 
-func (d *daemon) tellAction(name string, a allower, allow []netip.Prefix) {
-	ctx, cancel := context.WithTimeout(context.Background(), setAllowTimeout)
+// tellAction tells an action who is allowed, whenever that changes.
+func (d *daemon) tellAction(ctx context.Context, e *enforcer, a allower) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case list := <-e.allow.latest:
+			d.tellOnce(ctx, e.name, a, list)
+		}
+	}
+}
+
+func (d *daemon) tellOnce(ctx context.Context, name string, a allower, list []netip.Prefix) {
+	ctx, cancel := context.WithTimeout(ctx, setAllowTimeout)
 	defer cancel()
-	if err := a.SetAllow(ctx, allow); err != nil {
+	if err := a.SetAllow(ctx, list); err != nil {
 		d.Log.Warn("who is allowed reaches this action with its next reconciliation", "action", name, "err", err)
 	}
 }

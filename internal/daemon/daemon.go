@@ -71,6 +71,7 @@ func newDaemon(o Options) *daemon {
 		allow:     newAllowList(o.Config.Allow),
 		hub:       newHub(),
 		questions: make(chan question),
+		reloading: make(chan struct{}, 1),
 		ended:     make(chan struct{}),
 		batches:   make(chan *source.Batch, 16),
 		logs:      map[string]*reading{},
@@ -110,7 +111,8 @@ type daemon struct {
 	reading context.Context // of what reads logs
 	serving context.Context // of what serves the engine, and outlives it
 
-	reloading sync.Mutex // one reload at a time
+	reloading chan struct{} // holds a token while a reload is under way, or must not begin
+	keeping   sync.Mutex    // one copy of the configuration is written at a time
 
 	mu     sync.Mutex // of what a reload changes
 	config *config.Config
@@ -154,6 +156,7 @@ func (d *daemon) openState() error {
 }
 
 func (d *daemon) run(ctx context.Context) error {
+	d.reloading <- struct{}{} // until everything runs
 	d.writer = state.NewWriter(d.store, d.Log, state.Clock(time.Now))
 	engine, err := newEngine(d, d.writer.Put)
 	if err != nil {
@@ -185,20 +188,25 @@ func (d *daemon) run(ctx context.Context) error {
 	d.keepConfig(d.config)
 	d.Log.Info("running", "logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans))
 	reloads := startPart(ctx, d.reloadWhenAsked)
+	<-d.reloading
 	engine.loop(ctx, d.batches, d.questions)
 	close(d.ended)
 
-	<-reloads.done
-	d.reloading.Lock() // no part is begun behind this
-	defer d.reloading.Unlock()
+	d.await([]*part{reloads}, reloadPatience, "a reload")
+	select {
+	case d.reloading <- struct{}{}: // no part is begun behind this
+	case <-time.After(reloadPatience):
+		d.hangs = true
+		d.Log.Error("going on without what hangs", "what", "a reload", "after", reloadPatience.String())
+	}
 	d.await(d.sources(), sourcePatience, "the reading of logs")
 	stopServing()
+	d.mu.Lock()
 	servers = append(servers, d.hosts.part)
 	for _, e := range d.action {
-		if e.part != nil { // a reload may have come no further
-			servers = append(servers, e.part)
-		}
+		servers = append(servers, e.parts()...)
 	}
+	d.mu.Unlock()
 	d.await(servers, serverPatience, "an action or the state file")
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil
@@ -226,6 +234,7 @@ func (d *daemon) startGuard() *part {
 const (
 	sourcePatience = 5 * time.Second
 	serverPatience = state.DefaultShutdownTimeout + 5*time.Second
+	reloadPatience = sourcePatience + actionPatience + 5*time.Second
 )
 
 // await waits for parts to end, and goes on without one that hangs: the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
@@ -18,7 +19,8 @@ type enforcer struct {
 	options    actions.NftablesOptions // of that type
 	action     actions.Action
 	reconciler *actions.Reconciler
-	*part      // nil: not started
+	allow      *swap[[]netip.Prefix] // whom to let pass, when that changes; nil: it lets nobody
+	running    []*part               // empty: not started
 }
 
 // enforcing lists the configured actions that some jail uses to enforce. No
@@ -100,19 +102,37 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	default:
 		return nil, fmt.Errorf("action %s: no action is of type %q", a.Name, a.Type)
 	}
+	if _, ok := e.action.(allower); ok {
+		e.allow = newSwap[[]netip.Prefix]()
+	}
 	e.reconciler = actions.NewReconciler(actions.Options{
 		Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name),
 	})
 	return e, nil
 }
 
-// start has the action enforce.
+// start has the action enforce. What it does to hear who is allowed may wait for
+// its other work, so that is done apart.
 func (e *enforcer) start(d *daemon) {
-	e.part = startPart(d.serving, func(ctx context.Context) {
+	e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 		if err := e.reconciler.Run(ctx); err != nil {
 			d.Log.Error("an action has stopped", "action", e.name, "err", err)
 		}
-	})
+	}))
+	if action, ok := e.action.(allower); ok {
+		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) { d.tellAction(ctx, e, action) }))
+	}
+}
+
+// parts are what runs of it.
+func (e *enforcer) parts() []*part { return e.running }
+
+// cancelled has all of it end, and returns it.
+func (e *enforcer) cancelled() []*part {
+	for _, p := range e.running {
+		p.cancel()
+	}
+	return e.running
 }
 
 // list lists what the action holds, beside its reconciler's work.

@@ -69,9 +69,9 @@ func (f *fakeAllower) SetAllow(_ context.Context, allow []netip.Prefix) error {
 // pass; the configuration's own entries stay.
 func TestNewAddressesReachAll(t *testing.T) {
 	j := &journal{}
-	good, bad := &fakeAllower{}, &fakeAllower{err: errors.New("no table")}
 	d := newDaemon(Options{Config: parse(t, `allow = ["198.51.100.0/24", "a.example"]`+"\n"+web), Log: j.logger()})
-	d.action = []*enforcer{{name: "good", action: good}, {name: "bad", action: bad}, {name: "log", action: actions.NewLog(j.logger())}}
+	good := &enforcer{name: "good", action: &fakeAllower{}, allow: newSwap[[]netip.Prefix]()}
+	d.action = []*enforcer{good, {name: "log", action: actions.NewLog(j.logger())}}
 	d.Config.StateDir = t.TempDir()
 	d.loadHosts()
 	first := []resolve.Host{{Name: "a.example", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}}
@@ -82,18 +82,50 @@ func TestNewAddressesReachAll(t *testing.T) {
 	if got := (<-d.allow.changed.latest).list; !slices.Equal(got, want) {
 		t.Errorf("the engine hears of %v, want %v", got, want)
 	}
-	for _, a := range []*fakeAllower{good, bad} {
-		if !slices.Equal(a.allow, want) {
-			t.Errorf("an action hears of %v, want %v", a.allow, want)
-		}
+	if got := <-good.allow.latest; !slices.Equal(got, want) {
+		t.Errorf("an action hears of %v, want %v", got, want)
 	}
-	j.want(t, 2, "who is allowed reaches this action with its next reconciliation", "action", "bad", "err", "no table")
 	if reason, _ := d.guard.Protected(pfx("192.0.2.2/32")); reason != "allowed: a.example" {
 		t.Errorf("the guard says %q", reason)
 	}
 	if _, yes := d.guard.Protected(pfx("192.0.2.1/32")); yes {
 		t.Error("the guard still knows an address that the name has no more")
 	}
+}
+
+// An action that can't be told is said; one that hangs keeps nobody waiting.
+func TestActionsAreToldApart(t *testing.T) {
+	j := &journal{}
+	d := newDaemon(Options{Config: parse(t, web), Log: j.logger()})
+	var stop context.CancelFunc
+	d.serving, stop = context.WithCancel(t.Context())
+	failing, hanging := &fakeAllower{err: errors.New("no table")}, &hangingAllower{make(chan struct{})}
+	var parts []*part
+	for name, a := range map[string]allower{"failing": failing, "hanging": hanging} {
+		e := &enforcer{name: name, allow: newSwap[[]netip.Prefix]()}
+		d.action = append(d.action, e)
+		parts = append(parts, startPart(d.serving, func(ctx context.Context) { d.tellAction(ctx, e, a) }))
+	}
+	for range 3 {
+		d.setAllowed(func(l *allowList) { l.config = []netip.Prefix{pfx("192.0.2.1/32")} })
+	}
+	wait(t, "the failure to be said", func() bool {
+		return len(j.said("who is allowed reaches this action with its next reconciliation", "action", "failing", "err", "no table")) > 0
+	})
+	if by, yes := d.allow.allowed(netip.MustParseAddr("192.0.2.1")); !yes {
+		t.Errorf("the list says %q", by)
+	}
+	close(hanging.release)
+	stop()
+	<-allOf(parts)
+}
+
+// hangingAllower hangs until it is released.
+type hangingAllower struct{ release chan struct{} }
+
+func (h *hangingAllower) SetAllow(context.Context, []netip.Prefix) error {
+	<-h.release
+	return nil
 }
 
 // The whole daemon: a name is looked up, its address is spared, and still is

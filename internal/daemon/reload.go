@@ -80,11 +80,13 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 	if d.Load == nil {
 		return nil, &control.Error{Code: control.CodeRefused, Message: "there is no configuration file to read again"}
 	}
-	if !d.reloading.TryLock() {
-		return nil, &control.Error{Code: control.CodeBusy, Message: "another reload is under way"}
+	select {
+	case d.reloading <- struct{}{}:
+	default:
+		return nil, &control.Error{Code: control.CodeBusy, Message: "another reload is under way, or the daemon is starting"}
 	}
-	defer d.reloading.Unlock()
-	c, err := d.Load()
+	defer func() { <-d.reloading }()
+	c, err := d.loadConfig(ctx)
 	if err != nil {
 		return nil, configError(err)
 	}
@@ -104,14 +106,48 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 	return r, nil
 }
 
-// keepConfig keeps a copy of a configuration that came from a file and runs.
+// loadPatience is how long a reload waits for the disk.
+const loadPatience = 10 * time.Second
+
+// loadConfig reads the configuration, and gives up on a disk that hangs.
+func (d *daemon) loadConfig(ctx context.Context) (*config.Config, error) {
+	type result struct {
+		config *config.Config
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		c, err := d.Load()
+		done <- result{c, err}
+	}()
+	t := time.NewTimer(loadPatience)
+	defer t.Stop()
+	select {
+	case r := <-done:
+		return r.config, r.err
+	case <-t.C:
+		return nil, errors.New("the file is not read in time: does the disk hang?")
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// keepConfig keeps a copy of a configuration that came from a file and runs. It
+// doesn't wait for the disk.
 func (d *daemon) keepConfig(c *config.Config) {
 	if d.Load == nil {
 		return
 	}
-	if err := c.SaveLastGood(); err != nil {
-		d.Log.Warn("a start with a broken configuration could not go back to this one", "err", err)
-	}
+	go func() {
+		d.keeping.Lock()
+		defer d.keeping.Unlock()
+		if d.current() != c {
+			return // a later one is kept
+		}
+		if err := c.SaveLastGood(); err != nil {
+			d.Log.Warn("a start with a broken configuration could not go back to this one", "err", err)
+		}
+	}()
 }
 
 // configError is what to tell of a configuration that can't be used.
@@ -178,7 +214,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) error 
 		d.unfollow(name)
 	}
 	for _, e := range n.old { // two must not work on one table
-		if !e.stop(actionPatience) {
+		if !waitFor(allOf(e.cancelled()), actionPatience) {
 			d.Log.Warn("an action that is replaced does not end", "action", e.name)
 		}
 	}
