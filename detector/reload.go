@@ -9,8 +9,8 @@ import (
 // Use puts other rules in the place of those in use. It may be called between
 // two lines: no event is lost by it, and none counts twice.
 //
-// A jail that has the name of one in use and counts the same events (its logs,
-// conditions and window are equal) keeps its windows, [Engine.Fits] and the
+// A jail that has the name of one in use and counts the same events (its
+// conditions and window are equal; logs may come and go) keeps its windows, [Engine.Fits] and the
 // bans that it only observed, whatever else has changed; kept holds the names
 // of those. All others start empty. So do wanted agents, whose name, texts and
 // window must be equal. Bans that are enforced, offences and what was counted

@@ -96,7 +96,7 @@ func TestWhatAReloadKeeps(t *testing.T) {
 		{"the order of logs", func(o *Options) { o.Jails[0].Logs = []string{"m", "l"} }, "[j] 1 1 1"},
 		{"the window", func(o *Options) { o.Jails[0].Window++ }, "[] 0 0 1"},
 		{"the name", func(o *Options) { o.Jails[0].Name = "k" }, "[] 0 0 1"},
-		{"logs", func(o *Options) { o.Jails[0].Logs = []string{"l"} }, "[] 0 0 1"},
+		{"logs", func(o *Options) { o.Jails[0].Logs = []string{"l"} }, "[j] 1 1 1"},
 		{"paths", func(o *Options) { o.Jails[0].Where.Match.Paths = paths(t, "/a", "~^/c") }, "[] 0 0 1"},
 		{"status", func(o *Options) { o.Jails[0].Where.Match.Status[0].To++ }, "[] 0 0 1"},
 		{"the other way round", func(o *Options) { o.Jails[0].Where = Where{Not: o.Jails[0].Where.Match} }, "[] 0 0 1"},

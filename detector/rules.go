@@ -116,14 +116,12 @@ func Compile(o Options) *Rules {
 	return r
 }
 
-// identity says all that decides which events a jail's windows hold, and for
-// how long. Quoted, so that it can't be read in two ways; by fmt, so that no
-// condition is ever left out.
-func identity(j *Jail) string {
-	logs := slices.Clone(j.Logs)
-	slices.Sort(logs)
-	return fmt.Sprintf("%q %d %q %q", j.Name, j.Window, slices.Compact(logs), j.Where)
-}
+// identity says what decides which events a jail's windows hold, and for how
+// long. Quoted, so that it can't be read in two ways; by fmt, so that no
+// condition is ever left out. The logs are not part of it: who adds a site must
+// not have all counts begin anew, and what a log that is gone has counted ages
+// out.
+func identity(j *Jail) string { return fmt.Sprintf("%q %d %q", j.Name, j.Window, j.Where) }
 
 // rememberAs notes how long the offences of a rule count, if it has a history
 // and a time of its own.

@@ -72,6 +72,7 @@ func newDaemon(o Options) *daemon {
 		hub:       newHub(),
 		questions: make(chan question),
 		reloading: make(chan struct{}, 1),
+		listing:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
 		batches:   make(chan *source.Batch, 16),
 		logs:      map[string]*reading{},
@@ -112,6 +113,7 @@ type daemon struct {
 	serving context.Context // of what serves the engine, and outlives it
 
 	reloading chan struct{} // holds a token while a reload is under way, or must not begin
+	listing   chan struct{} // holds a token while bans are listed
 	keeping   sync.Mutex    // one copy of the configuration is written at a time
 
 	mu     sync.Mutex // of what a reload changes

@@ -135,6 +135,9 @@ func (d *daemon) scanTails(ctx context.Context, x *explaining, l *config.Log, f 
 	d.mu.Lock()
 	r := d.logs[l.Name]
 	d.mu.Unlock()
+	if r == nil {
+		return left
+	}
 	stats, ok := statsOf(ctx, r)
 	if !ok {
 		return left
@@ -346,7 +349,11 @@ func unseen(x *control.Explanation) (conclusion, text string) {
 			most = step
 		}
 	}
-	return control.Counted, fmt.Sprintf("%s is not banned: of its %d lines in the ends of the logs, most ended at: %s", x.Address, lines, most)
+	judged := 0
+	for _, n := range steps {
+		judged += n
+	}
+	return control.Counted, fmt.Sprintf("%s is not banned: of the latest %d of its lines in the ends of the logs, most ended at: %s", x.Address, judged, most)
 }
 
 // clock is a time for a person.

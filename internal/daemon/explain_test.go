@@ -73,7 +73,7 @@ type = "log"
 		{"203.0.113.5", control.Forgiven, "not counted for now: it was forgiven"},
 		{"203.0.113.6", control.Counted, "jail web has counted 1 in 1m, and bans at 3"},
 		{"203.0.113.9", control.Counted, "jail trial has counted 2 in 1m, and bans at 3"}, // the fuller one
-		{"203.0.113.8", control.Counted, "of its 1 lines in the ends of the logs, most ended at: "},
+		{"203.0.113.8", control.Counted, "of the latest 1 of its lines in the ends of the logs, most ended at: "},
 		{"203.0.113.99", control.Unseen, "there is no line of it"},
 	} {
 		if x := l.explain(c.address); x.Conclusion != c.conclusion || !strings.Contains(x.Text, c.text) {

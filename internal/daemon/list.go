@@ -18,39 +18,91 @@ func (d *daemon) Bans(ctx context.Context, q control.BansQuery) (*control.Bans, 
 	if q.Sort != "" && !slices.Contains(control.Sorts(), q.Sort) {
 		return nil, &control.Error{Code: control.CodeBadRequest, Message: "bans can't be sorted by " + quote(q.Sort), Hint: "by one of " + list(control.Sorts())}
 	}
-	out, err := asked(ctx, d, func(e *engine, now time.Time) (*control.Bans, error) {
-		if q.Jail != "" && q.Jail != byHand && q.Jail != adoptedJail && !e.hasJail(q.Jail) && !e.owns(q.Jail) {
-			return nil, e.noJail(q.Jail)
-		}
-		out := &control.Bans{Now: now.UTC(), Bans: []control.Ban{}}
-		for _, h := range e.bans.bans {
-			if picks(&q, &h.Ban) {
-				out.Bans = append(out.Bans, e.shown(h))
-			}
-		}
-		return out, nil
+	select { // many bans are much memory: one list at a time
+	case d.listing <- struct{}{}:
+		defer func() { <-d.listing }()
+	case <-ctx.Done():
+		return nil, errBusy
+	}
+	out := &control.Bans{Bans: []control.Ban{}}
+	picked, err := asked(ctx, d, func(e *engine, now time.Time) ([]sortKey, error) {
+		out.Now = now.UTC()
+		return e.pick(&q)
 	})
 	if err != nil {
 		return nil, err
 	}
-	out.Total = len(out.Bans)
+	out.Total = len(picked)
+	sortKeys(picked, q.Sort)
 	if q.Sort != "packets" {
-		sortBans(out.Bans, q.Sort)
-		out.Bans = cut(out.Bans, q.Limit)
+		picked = cut(picked, q.Limit)
+	}
+	// In pieces, between which the engine does its work.
+	for part := range slices.Chunk(picked, shownAtOnce) {
+		bans, err := asked(ctx, d, func(e *engine, _ time.Time) ([]control.Ban, error) { return e.shownAll(part), nil })
+		if err != nil {
+			return nil, err
+		}
+		out.Bans = append(out.Bans, bans...)
 	}
 	d.fillHeld(ctx, out.Bans)
 	if q.Sort == "packets" {
-		sortBans(out.Bans, q.Sort)
+		slices.SortStableFunc(out.Bans, func(a, b control.Ban) int { return cmp.Compare(dropped(&b), dropped(&a)) })
 		out.Bans = cut(out.Bans, q.Limit)
 	}
 	return out, nil
 }
 
-func cut(bans []control.Ban, limit int) []control.Ban {
-	if limit > 0 && len(bans) > limit {
-		return bans[:limit]
+// shownAtOnce is how many bans are copied between two events.
+const shownAtOnce = 256
+
+func cut[T any](list []T, limit int) []T {
+	if limit > 0 && len(list) > limit {
+		return list[:limit]
 	}
-	return bans
+	return list
+}
+
+// sortKey is what a ban is sorted by.
+type sortKey struct {
+	target  netip.Prefix
+	at      time.Time // its end, or its beginning
+	offence int
+}
+
+// pick lists the bans that a query is about.
+func (e *engine) pick(q *control.BansQuery) ([]sortKey, error) {
+	if q.Jail != "" && q.Jail != byHand && q.Jail != adoptedJail && !e.hasJail(q.Jail) && !e.owns(q.Jail) {
+		return nil, e.noJail(q.Jail)
+	}
+	out := make([]sortKey, 0, len(e.bans.bans))
+	for target, h := range e.bans.bans {
+		if !picks(q, &h.Ban) {
+			continue
+		}
+		k := sortKey{target: target, at: h.end}
+		switch q.Sort {
+		case "since":
+			k.at = h.since()
+		case "offence":
+			for i := range h.Owners {
+				k.offence = max(k.offence, h.Owners[i].Offence)
+			}
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// shownAll shows the bans of some targets, those that are still there.
+func (e *engine) shownAll(keys []sortKey) []control.Ban {
+	out := make([]control.Ban, 0, len(keys))
+	for i := range keys {
+		if h := e.bans.bans[keys[i].target]; h != nil {
+			out = append(out, e.shown(h))
+		}
+	}
+	return out
 }
 
 func picks(q *control.BansQuery, b *state.Ban) bool {
@@ -59,21 +111,19 @@ func picks(q *control.BansQuery, b *state.Ban) bool {
 		(q.Action == "" || !b.Until(q.Action).IsZero())
 }
 
-func sortBans(bans []control.Ban, by string) {
-	slices.SortFunc(bans, func(a, b control.Ban) int {
+func sortKeys(keys []sortKey, by string) {
+	slices.SortFunc(keys, func(a, b sortKey) int {
 		c := 0
 		switch by {
 		case "since":
-			c = b.Since.Compare(a.Since)
-		case "packets":
-			c = cmp.Compare(dropped(&b), dropped(&a))
+			c = b.at.Compare(a.at)
 		case "offence":
-			c = cmp.Compare(offence(&b), offence(&a))
-		case "target":
+			c = cmp.Compare(b.offence, a.offence)
+		case "target", "packets":
 		default:
-			c = a.Until.Compare(b.Until)
+			c = a.at.Compare(b.at)
 		}
-		return cmp.Or(c, a.Target.Compare(b.Target))
+		return cmp.Or(c, a.target.Compare(b.target))
 	})
 }
 
@@ -82,13 +132,6 @@ func dropped(b *control.Ban) (n uint64) {
 		if p := b.Actions[i].Packets; p != nil {
 			n += *p
 		}
-	}
-	return n
-}
-
-func offence(b *control.Ban) (n int) {
-	for i := range b.Owners {
-		n = max(n, b.Owners[i].Offence)
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/source"
@@ -12,11 +13,12 @@ import (
 type reading struct {
 	*part
 	files *source.Files
+	began time.Time
 }
 
 // follow begins to read a log, from the positions stored for it.
 func (d *daemon) follow(l *config.Log, positions []state.Position) {
-	r := &reading{files: source.NewFiles(source.FilesOptions{
+	r := &reading{began: time.Now(), files: source.NewFiles(source.FilesOptions{
 		Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine,
 		Resume: resume(positions, l.Name), Logger: d.Log,
 	})}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tailban/tailban/actions"
@@ -99,8 +98,12 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 	for _, w := range c.Warnings() {
 		r.Warnings = append(r.Warnings, w.String())
 	}
-	if err := d.change(ctx, was, n); err != nil {
+	freed, err := d.change(ctx, was, n)
+	if err != nil {
 		return nil, err
+	}
+	if freed > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("bans that are no longer enforced, as no action of theirs is in use: %d", freed))
 	}
 	d.hub.publish(control.Event{Time: time.Now(), Kind: "reload", Reason: list(r.Changes)})
 	return r, nil
@@ -207,8 +210,9 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 	return n, nil
 }
 
-// change swaps a configuration in.
-func (d *daemon) change(ctx context.Context, was *config.Config, n *next) error {
+// change swaps a configuration in. It returns how many bans are not enforced any
+// more.
+func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed int, err error) {
 	// Positions are read off when what reads a log has ended.
 	for _, name := range append(slices.Clone(n.restart), n.stop...) {
 		d.unfollow(name)
@@ -244,13 +248,14 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) error 
 	// would be worse than a late answer.
 	positions, err := asked(context.WithoutCancel(ctx), d, func(e *engine, now time.Time) ([]state.Position, error) {
 		e.drain(d.batches, now)
-		e.use(n, d.enforcers(), now)
+		before, after := e.use(n, d.enforcers(), now)
+		freed = before - after
 		e.setAllow(allow, now)
 		return e.positionsOf(append(n.restart, n.start...)), nil
 	})
 	if err != nil { // the daemon ends
 		d.closeOld(n)
-		return err
+		return 0, err
 	}
 	for _, e := range n.fresh {
 		e.start(d)
@@ -263,7 +268,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) error 
 	d.mu.Lock()
 	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil
 	d.mu.Unlock()
-	return nil
+	return freed, nil
 }
 
 // unfollow ends the reading of a log. What it has sent is still counted.
@@ -311,8 +316,9 @@ func (d *daemon) tableUsed(table string) bool {
 }
 
 // use makes the engine work by another configuration. Bans stay, unless their
-// action is gone.
-func (e *engine) use(n *next, list []*enforcer, now time.Time) {
+// action is gone. It returns how many were enforced before, and are now.
+func (e *engine) use(n *next, list []*enforcer, now time.Time) (before, after int) {
+	before = e.enforced()
 	e.config = n.config
 	e.detect.Use(n.rules)
 	e.setLogs(n.config, n.formats)
@@ -348,14 +354,28 @@ func (e *engine) use(n *next, list []*enforcer, now time.Time) {
 		}
 	}
 	e.handOver()
+	return before, e.enforced()
+}
+
+// enforced counts the bans that some action in use keeps away.
+func (e *engine) enforced() (n int) {
+	for _, h := range e.bans.bans {
+		if slices.ContainsFunc(h.Owners, func(o state.Owner) bool { return slices.ContainsFunc(o.Actions, e.keepsAway) }) {
+			n++
+		}
+	}
+	return n
 }
 
 // dropGone takes actions that are no more off a ban's owners. A ban by hand
-// moves to those there are.
+// moves to those there are. An action that is there and not in use, since all
+// only observe, stays: bans are enforced again when it is.
 func (e *engine) dropGone(h *heldBan) (changed bool) {
 	for i := range h.Owners {
 		o := &h.Owners[i]
-		left := slices.DeleteFunc(slices.Clone(o.Actions), func(a string) bool { return e.reconciler[a] == nil })
+		left := slices.DeleteFunc(slices.Clone(o.Actions), func(a string) bool {
+			return !slices.ContainsFunc(e.config.Actions, func(c config.Action) bool { return c.Name == a })
+		})
 		if len(left) == len(o.Actions) {
 			continue
 		}
@@ -404,102 +424,3 @@ func logNamed(c *config.Config, name string) *config.Log {
 	}
 	return nil
 }
-
-// needRestart lists what differs from how the daemon was started and can't be
-// changed while it runs.
-func needRestart(started, c *config.Config) []string {
-	var out []string
-	for _, x := range []struct {
-		key, was, is string
-	}{
-		{"state_dir", started.StateDir, c.StateDir},
-		{"runtime_dir", started.RuntimeDir, c.RuntimeDir},
-		{"status_group", started.StatusGroup, c.StatusGroup},
-		{"admin_group", started.AdminGroup, c.AdminGroup},
-	} {
-		if x.was != x.is {
-			out = append(out, fmt.Sprintf("%s: %q, now %q", x.key, x.was, x.is))
-		}
-	}
-	return out
-}
-
-// changes says in a few words what another configuration changes.
-func changes(was, c *config.Config) []string {
-	out := []string{}
-	diff := func(what string, a, b map[string]any) {
-		var names []string
-		for name := range a {
-			names = append(names, name)
-		}
-		for name := range b {
-			if _, both := a[name]; !both {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			x, had := a[name]
-			y, has := b[name]
-			switch {
-			case !had:
-				out = append(out, what+" "+name+" is new")
-			case !has:
-				out = append(out, what+" "+name+" is gone")
-			case !same(x, y):
-				out = append(out, strings.TrimSpace(what+" "+name+" is changed"))
-			}
-		}
-	}
-	jails := func(c *config.Config) map[string]any {
-		m := map[string]any{}
-		for i := range c.Jails {
-			m[c.Jails[i].Name] = c.Jails[i]
-		}
-		if c.Deny != nil {
-			m[detector.DenyName] = *c.Deny
-		}
-		return m
-	}
-	logs := func(c *config.Config) map[string]any {
-		m := map[string]any{}
-		for i := range c.Logs {
-			m[c.Logs[i].Name] = logSettings(&c.Logs[i])
-		}
-		return m
-	}
-	acts := func(c *config.Config) map[string]any {
-		m := map[string]any{}
-		for _, a := range c.Actions {
-			m[a.Name] = a
-		}
-		return m
-	}
-	wanted := func(c *config.Config) map[string]any {
-		m := map[string]any{}
-		for _, w := range c.Wanted {
-			m[w.Name] = w
-		}
-		return m
-	}
-	diff("log", logs(was), logs(c))
-	diff("jail", jails(was), jails(c))
-	diff("wanted", wanted(was), wanted(c))
-	diff("action", acts(was), acts(c))
-	diff("", map[string]any{
-		"trusted_proxies": was.TrustedProxies, "allow": []any{was.Allow, was.AllowHosts}, "max_memory": was.MaxMemory, "max_bans": was.MaxBans,
-		"mode": was.Observe, "remember": was.Remember, "shared_history": was.SharedHistory,
-	}, map[string]any{
-		"trusted_proxies": c.TrustedProxies, "allow": []any{c.Allow, c.AllowHosts}, "max_memory": c.MaxMemory, "max_bans": c.MaxBans,
-		"mode": c.Observe, "remember": c.Remember, "shared_history": c.SharedHistory,
-	})
-	return out
-}
-
-// logSettings are what a log's table says.
-func logSettings(l *config.Log) []any {
-	return []any{l.Files, l.Format, l.Header, l.Zone.String(), l.Rewritten, l.Fields, l.MaxLine, l.SkipAfterUnparsed}
-}
-
-// same compares settings by what they say.
-func same(a, b any) bool { return reflect.DeepEqual(a, b) }

@@ -74,7 +74,7 @@ func TestReloadOfPorts(t *testing.T) {
 	l.waitHeld("192.0.2.1")
 	before := l.left("192.0.2.1")
 	got := l.reload(l.config(firewalled + "ports = [8080]\n"))
-	if strings.Join(got.Changes, "") != "action firewall is changed" {
+	if strings.Join(got.Changes, "") != "actions.firewall: ports [80 443] → [8080]" {
 		t.Errorf("changes: %q", got.Changes)
 	}
 	wait(t, "the rule", func() bool { return strings.Contains(l.nft("list", "table", "inet", "tailban"), "8080") })
@@ -141,7 +141,7 @@ func TestReloadOfActions(t *testing.T) {
 	l.waitHeld("192.0.2.1")
 	before := l.left("192.0.2.1")
 
-	if got := l.reload(both); strings.Join(got.Changes, ", ") != "jail web is changed, action second is new" {
+	if got := l.reload(both); strings.Join(got.Changes, ", ") != "jails.web: actions firewall → firewall, second, actions.second: new" {
 		t.Errorf("changes: %q", got.Changes)
 	}
 	second.waitHeld("192.0.2.1")

@@ -74,7 +74,7 @@ func TestReloadWithoutAJail(t *testing.T) {
 	l.bannedBy("203.0.113.1", "banned")
 	l.bannedBy("203.0.113.2", "banned")
 	renamed := strings.NewReplacer("jails.web", "jails.site", "limit = 2", "limit = 4").Replace(enforced)
-	if got := l.reloaded(s.config(renamed)); strings.Join(got.Changes, ", ") != "jail site is new, jail web is gone" {
+	if got := l.reloaded(s.config(renamed)); strings.Join(got.Changes, ", ") != "jails.site: new, jails.web: gone" {
 		t.Errorf("changes: %q", got.Changes)
 	}
 	s.requests("203.0.113.3", 5)
@@ -103,7 +103,7 @@ func TestReloadOfDeny(t *testing.T) {
 	bad("198.51.100.1")
 	l.counted(1)
 	l.journal.want(t, 0, "banned")
-	if got := l.reloaded(s.config(enforced + "[deny]\nfrom = [\"198.51.100.0/24\"]\nban = \"1d\"\n")); strings.Join(got.Changes, "") != "jail deny is new" {
+	if got := l.reloaded(s.config(enforced + "[deny]\nfrom = [\"198.51.100.0/24\"]\nban = \"1d\"\n")); strings.Join(got.Changes, "") != "jails.deny: new" {
 		t.Errorf("changes: %q", got.Changes)
 	}
 	bad("198.51.100.1")
@@ -160,7 +160,7 @@ func TestReloadOfAllow(t *testing.T) {
 	s.requests("203.0.113.4", 3)
 	l.counted(12)
 	got := l.reloaded(`allow = ["b.example", "203.0.113.3"]` + "\n" + s.config(enforced))
-	if strings.Join(got.Changes, "") != "allow is changed" {
+	if strings.Join(got.Changes, "") != "allow [203.0.113.4/32] [a.example] → [203.0.113.3/32] [b.example]" {
 		t.Errorf("changes: %q", got.Changes)
 	}
 	wait(t, "the second name", func() bool { return is("203.0.113.2") })
@@ -242,7 +242,7 @@ func TestReloadBySignal(t *testing.T) {
 	l.rewrite(s.config(strings.Replace(enforced, "limit = 2", "limit = 0", 1)))
 	hangups <- syscall.SIGHUP
 	wait(t, "the reload", func() bool {
-		return len(l.journal.said("configuration reloaded", "changes", "[jail web is changed]")) == 1
+		return len(l.journal.said("configuration reloaded", "changes", "[jails.web: limit 2 → 0]")) == 1
 	})
 	s.requests("203.0.113.1", 1)
 	l.waitBanned("203.0.113.1")

@@ -135,7 +135,7 @@ func TestReloadOfALimit(t *testing.T) {
 	r.rewrite(s.config(logOnly))
 	got, err := r.client.Reload(t.Context())
 	check(t, err)
-	if len(got.Changes) != 1 || got.Changes[0] != "jail web is changed" {
+	if len(got.Changes) != 1 || got.Changes[0] != "jails.web: limit 100 → 2" {
 		t.Errorf("changes: %q", got.Changes)
 	}
 	s.requests("203.0.113.1", 1)
@@ -166,7 +166,7 @@ func TestReloadOfLogs(t *testing.T) {
 	r.rewrite(s.config(logOnly))
 	got, err := r.client.Reload(t.Context())
 	check(t, err)
-	if strings.Join(got.Changes, ", ") != "log second is gone, jail web is changed" {
+	if strings.Join(got.Changes, ", ") != "logs.second: gone" {
 		t.Errorf("changes: %q", got.Changes)
 	}
 	check(t, os.WriteFile(second, []byte(strings.Repeat(line("203.0.113.2", time.Now()), 9)), 0o644))

@@ -22,6 +22,10 @@ const (
 	// filesPatience is how long a status waits for what can be asked of files
 	// on a disk that may hang.
 	filesPatience = 2 * time.Second
+
+	// youngFor is how long a log that has begun to be read is given to find
+	// its files.
+	youngFor = 3 * time.Second
 )
 
 // Status implements control.Viewer.
@@ -41,8 +45,15 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		logs[i] = d.logs[s.Logs[i].Name]
 	}
 	d.mu.Unlock()
+	young := map[string]bool{}
 	for i, r := range logs {
 		l := &s.Logs[i]
+		if r == nil || time.Since(r.began) < youngFor {
+			young[l.Name] = true
+		}
+		if r == nil {
+			continue // a reload has it begin anew just now
+		}
 		if stats, ok := statsOf(ctx, r); ok {
 			fillLog(l, &stats)
 		} else {
@@ -56,7 +67,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 	if w.Failing {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
 	}
-	judge(s)
+	judge(s, young)
 	return s, nil
 }
 
@@ -122,9 +133,6 @@ func (e *engine) jailStatus(name string, logs []string, limit int, window time.D
 // statsOf asks what reads a log for its counters. On a disk that hangs it
 // gives up; the goroutine ends when the disk comes back.
 func statsOf(ctx context.Context, r *reading) (source.FilesStats, bool) {
-	if r == nil {
-		return source.FilesStats{}, false
-	}
 	c := make(chan source.FilesStats, 1)
 	go func() { c <- r.files.Stats() }()
 	t := time.NewTimer(filesPatience)
@@ -165,8 +173,9 @@ func actionStatus(e *enforcer) control.ActionStatus {
 	return a
 }
 
-// judge lists what is not as it should be, worst first.
-func judge(s *control.Status) {
+// judge lists what is not as it should be, worst first. Of young logs nothing is
+// said yet of files that are not there.
+func judge(s *control.Status, young map[string]bool) {
 	add := func(kind, where, text string, since time.Time) {
 		s.Problems = append(s.Problems, control.Problem{Kind: kind, Where: where, Text: text, Since: since})
 	}
@@ -176,7 +185,7 @@ func judge(s *control.Status) {
 		}
 	}
 	for i := range s.Logs {
-		judgeLog(&s.Logs[i], add)
+		judgeLog(&s.Logs[i], young[s.Logs[i].Name], add)
 	}
 	for i := range s.Jails {
 		if j := &s.Jails[i]; j.Held != nil {
@@ -198,7 +207,7 @@ func judge(s *control.Status) {
 	s.Healthy = len(s.Problems) == 0
 }
 
-func judgeLog(l *control.LogStatus, add func(kind, where, text string, since time.Time)) {
+func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text string, since time.Time)) {
 	where := "log " + l.Name
 	if l.Blind {
 		add("blind", where, "most lines don't parse as "+l.Format+": its jails see little or nothing", time.Time{})
@@ -218,7 +227,7 @@ func judgeLog(l *control.LogStatus, add func(kind, where, text string, since tim
 			open++
 		}
 	}
-	if open == 0 {
+	if open == 0 && !young {
 		add("blind", where, "there is no file to read", time.Time{})
 	}
 }

@@ -185,7 +185,7 @@ func TestJudge(t *testing.T) {
 	} {
 		s := good()
 		c.change(s)
-		judge(s)
+		judge(s, nil)
 		t.Run(name, func(t *testing.T) { wantProblems(t, s, c.want...) })
 	}
 }

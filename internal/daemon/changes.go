@@ -1,0 +1,185 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
+)
+
+// needRestart lists what differs from how the daemon was started and can't be
+// changed while it runs.
+func needRestart(started, c *config.Config) []string {
+	var out []string
+	for _, x := range []struct {
+		key, was, is string
+	}{
+		{"state_dir", started.StateDir, c.StateDir},
+		{"runtime_dir", started.RuntimeDir, c.RuntimeDir},
+		{"status_group", started.StatusGroup, c.StatusGroup},
+		{"admin_group", started.AdminGroup, c.AdminGroup},
+	} {
+		if x.was != x.is {
+			out = append(out, fmt.Sprintf("%s: %q, now %q", x.key, x.was, x.is))
+		}
+	}
+	return out
+}
+
+// setting is a key of the configuration and what it says, as a person would
+// write it.
+type setting struct{ key, text string }
+
+// changes says what another configuration changes: "jails.web: limit 50 → 40".
+func changes(was, c *config.Config) []string {
+	out := []string{}
+	for _, group := range []struct {
+		name string
+		of   func(*config.Config) map[string][]setting
+	}{
+		{"logs", logSettings}, {"jails", jailSettings}, {"wanted", wantedSettings}, {"actions", actionSettings},
+	} {
+		before, after := group.of(was), group.of(c)
+		for _, name := range slices.Sorted(maps.Keys(both(before, after))) {
+			out = appendChange(out, group.name+"."+name+": ", before[name], after[name])
+		}
+	}
+	for i, x := range topSettings(was) {
+		out = appendChange(out, "", []setting{x}, []setting{topSettings(c)[i]})
+	}
+	return out
+}
+
+func both(a, b map[string][]setting) map[string][]setting {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// appendChange compares what two configurations say of one thing. Settings
+// come in the same order in both.
+func appendChange(out []string, name string, before, after []setting) []string {
+	switch {
+	case before == nil:
+		return append(out, name+"new")
+	case after == nil:
+		return append(out, name+"gone")
+	}
+	var diffs []string
+	for i, x := range after {
+		if y := before[i]; x != y {
+			diffs = append(diffs, diffText(x.key, y.text, x.text))
+		}
+	}
+	if len(diffs) == 0 {
+		return out
+	}
+	return append(out, name+strings.Join(diffs, ", "))
+}
+
+// longText is from what length on a setting is not shown in a list of changes.
+const longText = 40
+
+func diffText(key, before, after string) string {
+	if max(len(before), len(after)) > longText {
+		return key + " changed"
+	}
+	return fmt.Sprintf("%s %s → %s", key, orNone(before), orNone(after))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func jailSettings(c *config.Config) map[string][]setting {
+	m := map[string][]setting{}
+	for i := range c.Jails {
+		j := &c.Jails[i]
+		logs := strings.Join(j.Logs, ", ")
+		if len(j.Logs) == len(c.Logs) {
+			logs = "all"
+		}
+		m[j.Name] = []setting{
+			{"log", logs}, {"where", fmt.Sprintf("%q", j.Where)}, {"limit", strconv.Itoa(j.Limit)}, {"override", fmt.Sprint(j.Overrides)},
+			{"window", config.FormatDuration(j.Window)}, {"ban", config.FormatLadder(j.Ban)}, {"remember", j.Remember.String()},
+			{"mode", modeText(j.Observe)}, {"actions", strings.Join(j.Actions, ", ")},
+		}
+		if j.Where.Match.Empty() && j.Where.Not.Empty() {
+			m[j.Name][1].text = ""
+		}
+	}
+	if d := c.Deny; d != nil {
+		m[detector.DenyName] = []setting{
+			{"agent", strings.Join(d.Agents, ", ")}, {"from", fmt.Sprint(d.From)}, {"ban", config.FormatLadder(d.Ban)},
+			{"remember", d.Remember.String()}, {"mode", modeText(d.Observe)}, {"actions", strings.Join(d.Actions, ", ")},
+		}
+	}
+	return m
+}
+
+func modeText(observe bool) string {
+	if observe {
+		return control.ModeObserve
+	}
+	return control.ModeEnforce
+}
+
+func logSettings(c *config.Config) map[string][]setting {
+	m := map[string][]setting{}
+	for i := range c.Logs {
+		l := &c.Logs[i]
+		fields := ""
+		if l.Fields != nil {
+			fields = fmt.Sprintf("%q", *l.Fields)
+		}
+		m[l.Name] = []setting{
+			{"files", strings.Join(l.Files, ", ")}, {"format", l.Format}, {"header", l.Header}, {"timezone", l.Zone.String()},
+			{"peer", strconv.FormatBool(l.Rewritten)}, {"fields", fields}, {"max_line", strconv.Itoa(l.MaxLine)},
+			{"after_unparsed", strconv.FormatBool(l.SkipAfterUnparsed)},
+		}
+		if l.Zone == nil {
+			m[l.Name][3].text = ""
+		}
+	}
+	return m
+}
+
+func wantedSettings(c *config.Config) map[string][]setting {
+	m := map[string][]setting{}
+	for _, w := range c.Wanted {
+		m[w.Name] = []setting{
+			{"agent", strings.Join(w.Agents, ", ")}, {"limit", strconv.Itoa(w.Limit)}, {"window", config.FormatDuration(w.Window)},
+		}
+	}
+	return m
+}
+
+func actionSettings(c *config.Config) map[string][]setting {
+	m := map[string][]setting{}
+	for _, a := range c.Actions {
+		ports := fmt.Sprint(a.Ports)
+		if a.AllPorts {
+			ports = "all"
+		}
+		m[a.Name] = []setting{
+			{"type", a.Type}, {"table", a.Table}, {"ports", ports}, {"reconcile", a.Reconcile.String()},
+		}
+	}
+	return m
+}
+
+func topSettings(c *config.Config) []setting {
+	return []setting{
+		{"trusted_proxies", fmt.Sprint(c.TrustedProxies)}, {"allow", fmt.Sprint(c.Allow, c.AllowHosts)},
+		{"max_memory", strconv.FormatInt(c.MaxMemory, 10)}, {"max_bans", strconv.Itoa(c.MaxBans)}, {"mode", modeText(c.Observe)},
+		{"remember", c.Remember.String()}, {"shared_history", strconv.FormatBool(c.SharedHistory)},
+	}
+}
