@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 )
 
@@ -21,6 +23,7 @@ as check does, the exit code is 1, and the daemon goes on with what it has.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		done, err := a.client().Reload(c.Context())
 		if err != nil {
+			a.explainAbsence(err)
 			return err
 		}
 		if !*asJSON {
@@ -31,6 +34,21 @@ as check does, the exit code is 1, and the daemon goes on with what it has.`,
 		return answer(a.p, *asJSON, done, showReload)
 	}
 	return c
+}
+
+// explainAbsence shows the problems of the configuration, if no daemon answers:
+// it may be another folder that it names for the sockets.
+func (a *connection) explainAbsence(err error) {
+	var problems config.Problems
+	if exitCode(err) != exitNoDaemon {
+		return
+	}
+	if _, bad := config.Load(*a.config, a.p.Env); errors.As(bad, &problems) {
+		for _, x := range problems {
+			fmt.Fprintln(a.p.Err, x)
+		}
+		a.say("the configuration has these problems; if its runtime_dir can't be read for them, --socket-dir names the folder of the daemon's sockets")
+	}
 }
 
 func showReload(s *screen, r *control.ReloadResult) {

@@ -119,6 +119,14 @@ const maxFile = 1 << 20
 // form of os.Environ. If the file could be read but not accepted the error is
 // of type Problems.
 func Load(path string, env []string) (*Config, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data, env)
+}
+
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read configuration (jails.toml.example is one to start from): %w", err)
@@ -131,13 +139,20 @@ func Load(path string, env []string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	return Parse(path, data, env)
+	return data, nil
 }
 
 // Parse checks a configuration that has been read, with the files of addresses
 // that it names. name is what problems call the file. If it isn't accepted the error is of type Problems.
 func Parse(name string, data []byte, env []string) (*Config, error) {
+	return parse(name, data, env, nil)
+}
+
+// parse is Parse with texts to take in place of some files of addresses, by
+// their paths.
+func parse(name string, data []byte, env []string, kept map[string]string) (*Config, error) {
 	doc, table := decode(name, data)
+	doc.kept = kept
 	if len(doc.problems) > 0 {
 		return nil, doc.problems.sorted(name)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,32 +11,48 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// lastGoodFile is the name, in the state folder, of a copy of the configuration
-// that ran last.
-const lastGoodFile = "last-good.toml"
+// Names, in the state folder, of copies of the configuration that ran last and
+// of the files of addresses that it names.
+const (
+	lastGoodFile  = "last-good.toml"
+	lastGoodLists = "last-good-lists.json"
+)
 
 // SaveLastGood keeps a copy of the configuration's text in its state folder,
-// for a start at which the file has problems. It does nothing if the same text
-// is kept already.
+// with the files of addresses, for a start at which one of these has problems.
+// It does nothing if the same texts are kept already.
 func (c *Config) SaveLastGood() error {
-	path := filepath.Join(c.StateDir, lastGoodFile)
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, c.text) {
-		return nil
+	lists, err := json.Marshal(c.doc.lists)
+	if err == nil {
+		err = keepCopy(filepath.Join(c.StateDir, lastGoodLists), lists)
 	}
-	f, err := os.CreateTemp(c.StateDir, lastGoodFile+".*") // mode 0600
+	if err == nil {
+		err = keepCopy(filepath.Join(c.StateDir, lastGoodFile), c.text)
+	}
 	if err != nil {
 		return fmt.Errorf("keep a copy of the configuration: %w", err)
 	}
-	_, err = f.Write(c.text)
+	return nil
+}
+
+// keepCopy writes a file as a whole, mode 0600, unless it holds that already.
+func keepCopy(path string, data []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return fmt.Errorf("keep a copy of the configuration in %s: %w", path, err)
 	}
-	return nil
+	return err
 }
 
 // LoadLastGood reads the copy of the configuration that ran before the one at
@@ -48,7 +65,15 @@ func LoadLastGood(path string, env []string) (*Config, string, error) {
 		dir = first
 	}
 	copied := filepath.Join(dir, lastGoodFile)
-	c, err := Load(copied, env)
+	data, err := readFile(copied)
+	if err != nil {
+		return nil, copied, err
+	}
+	var kept map[string]string
+	if lists, err := os.ReadFile(filepath.Join(dir, lastGoodLists)); err == nil {
+		_ = json.Unmarshal(lists, &kept) // without them, the files themselves are read
+	}
+	c, err := parse(copied, data, env, kept)
 	if err != nil {
 		return nil, copied, err
 	}

@@ -36,7 +36,7 @@ func TestLastGood(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if files, _ := os.ReadDir(state); len(files) != 1 {
+	if files, _ := os.ReadDir(state); len(files) != 2 {
 		t.Errorf("the state folder holds %v", files)
 	}
 	for _, tt := range []struct {
@@ -68,5 +68,35 @@ func TestLastGood(t *testing.T) {
 	}
 	if _, _, err := LoadLastGood(path, nil); err == nil || !strings.Contains(err.Error(), "is of another state_dir") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A file of addresses that is gone at the next start is taken as it was.
+func TestLastGoodHasItsLists(t *testing.T) {
+	dir := t.TempDir()
+	list := filepath.Join(dir, "proxies.txt")
+	if err := os.WriteFile(list, []byte("198.51.100.0/24 # ours\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := writeConfig(t, dir, "state_dir = \""+dir+"\"\ntrusted_proxies = [\"file:"+list+"\"]\n"+base)
+	c, err := Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SaveLastGood(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(list); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path, nil); err == nil {
+		t.Fatal("the file is not missed")
+	}
+	last, _, err := LoadLastGood(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(last.TrustedProxies) != 1 || last.TrustedProxies[0].String() != "198.51.100.0/24" {
+		t.Errorf("trusted: %v", last.TrustedProxies)
 	}
 }

@@ -31,12 +31,16 @@ func (n node) listFile(path string, list addressList) []netip.Prefix {
 		n.bad(`must be an absolute path behind "file:"`)
 		return nil
 	}
-	text, err := readListFile(path)
-	if err != nil {
-		n.bad("%v", err)
-		return nil
+	text, kept := n.doc.kept[path]
+	if !kept {
+		var err error
+		if text, err = readListFile(path); err != nil {
+			n.bad("%v", err)
+			return nil
+		}
+		n.warnListFile(path)
 	}
-	n.warnListFile(path)
+	n.doc.lists[path] = text
 	problems, warnings := len(n.doc.problems), len(n.doc.warnings)
 	entries := n.parseList(path, text, list)
 	n.doc.problems.shorten(problems+maxListProblems, "from here on %d more lines are bad")

@@ -14,6 +14,9 @@ type document struct {
 	pos      *positions
 	problems Problems
 	warnings Problems
+
+	lists map[string]string // files of addresses as they were read, by path
+	kept  map[string]string // what to take in place of some of them
 }
 
 // at returns a Problem about p without value and message.

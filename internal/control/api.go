@@ -442,7 +442,7 @@ type Condition struct {
 // Event is something that happened.
 type Event struct {
 	Time    time.Time    `json:"time"`
-	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, hold, resume, reload, alarm, lost
+	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, allow-end, hold, resume, reload, alarm, lost
 	Target  netip.Prefix `json:"target,omitzero"`
 	Client  netip.Addr   `json:"client,omitzero"`
 	Jail    string       `json:"jail,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/resolve"
 	"github.com/tailban/tailban/state"
@@ -214,6 +215,7 @@ func (d *daemon) endAllowances(now time.Time) {
 	for _, a := range ended {
 		u.ForgetAllowances = append(u.ForgetAllowances, a.Target)
 		d.Log.Info("no longer allowed: the time is up", "target", a.Target.String())
+		d.hub.publish(control.Event{Time: now, Kind: "allow-end", Target: a.Target})
 	}
 	d.writer.Put(u)
 }

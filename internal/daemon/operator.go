@@ -97,7 +97,7 @@ func (d *daemon) Allow(ctx context.Context, c control.Caller, r control.AllowReq
 		return nil, err
 	}
 	if r.End {
-		return d.endAllowance(ctx, target)
+		return d.endAllowance(ctx, c, target, r.Reason)
 	}
 	length, err := lengthOf("an allowance", r.For, maxAllowance)
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *daemon) Allow(ctx context.Context, c control.Caller, r control.AllowReq
 	})
 }
 
-func (d *daemon) endAllowance(ctx context.Context, target netip.Prefix) (*control.AllowResult, error) {
+func (d *daemon) endAllowance(ctx context.Context, c control.Caller, target netip.Prefix, reason string) (*control.AllowResult, error) {
 	gone := false
 	list := d.setAllowed(func(l *allowList) {
 		n := len(l.byHand)
@@ -150,6 +150,7 @@ func (d *daemon) endAllowance(ctx context.Context, target netip.Prefix) (*contro
 	notes := d.stored(ctx)
 	return asked(ctx, d, func(e *engine, now time.Time) (*control.AllowResult, error) {
 		e.setAllow(list, now)
+		e.hub.publish(control.Event{Time: now, Kind: "allow-end", Target: target, By: by(c), Reason: reasonOf(reason)})
 		return &control.AllowResult{Target: target, Notes: notes}, nil
 	})
 }
