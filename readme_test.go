@@ -52,6 +52,36 @@ func TestReplayAsDocumented(t *testing.T) {
 	}
 }
 
+// The README's samples of commands that ask a daemon are parts of those in
+// docs/commands.md, which are what the commands print.
+func TestShortenedSamples(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := os.ReadFile("docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+	found := block.FindAllSubmatch(readme, -1)
+	if len(found) == 0 {
+		t.Error("no sample found: has the README changed its fences?")
+	}
+	for _, m := range found {
+		command, _, _ := strings.Cut(string(m[1]), "\n")
+		_, sample, _ := strings.Cut(string(commands), "```console\n"+command+"\n")
+		sample, _, _ = strings.Cut(sample, "```\n")
+		for _, part := range strings.Split(string(m[1])[len(command)+1:], "…\n") {
+			_, rest, ok := strings.Cut("\n"+sample, "\n"+part)
+			if !ok {
+				t.Errorf("docs/commands.md does not show this, or not in this order, below %q:\n%s", command, part)
+			}
+			sample = rest
+		}
+	}
+}
+
 // The reference names every key that the code reads.
 func TestDocumentedKeys(t *testing.T) {
 	text, err := os.ReadFile("docs/configuration.md")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,15 +34,16 @@ func TestEvidence(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, t.TempDir())
 	l := newLive(t, s, s.config(enforced), nil)
+	s.write(line("203.0.113.1", time.Now().Add(-5*time.Minute))) // long before
 	s.write(strings.Repeat(request("203.0.113.1", "POST", "/sign-in?password=secret"), 5), request("203.0.113.2", "GET", "/"))
-	l.counted(6)
+	l.counted(7)
 	x := l.explain("203.0.113.1")
 	wantEvidence(t, x, 3) // the two after the ban led to nothing
 	if e := x.Evidence[2]; e.Method != "POST" || e.Path != "/sign-in" || e.Status != 401 || e.Agent != "curl/8" || e.File != s.log ||
 		e.Client.String() != "203.0.113.1" || strings.Join(e.Jails, " ") != "web" || e.Offset != x.Bans[0].Owners[0].Offset {
 		t.Errorf("the crossing line: %+v", e)
 	}
-	if len(x.Seen) != 1 || x.Seen[0].Lines != 5 || x.Seen[0].Partial || x.Seen[0].Steps["counted"] != 5 || x.Seen[0].First.IsZero() {
+	if len(x.Seen) != 1 || x.Seen[0].Lines != 6 || x.Seen[0].Partial || x.Seen[0].Steps["counted"] != 6 || x.Seen[0].First.IsZero() {
 		t.Errorf("seen %+v", x.Seen)
 	}
 	text, err := json.Marshal(x)

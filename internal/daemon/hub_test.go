@@ -58,9 +58,15 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 		}
 	}
 	n := 0
-	for range slow { // what was in time, and then the end
-		n++
+	for open := true; open; { // what was in time, and then the end
+		select {
+		case _, open = <-slow:
+			n++
+		case <-time.After(patience):
+			t.Fatal("it was not let go of")
+		}
 	}
+	n-- // its end
 	if n != followerRoom {
 		t.Errorf("it got %d events, want %d", n, followerRoom)
 	}

@@ -61,6 +61,9 @@ ban = "1h"
 	if !l.firewall.holds("203.0.113.1/32") || l.firewall.holds("203.0.113.2/32") {
 		t.Errorf("the firewall holds %v", l.firewall.bans)
 	}
+	s.requests("203.0.113.2", 3) // observed, until that is over
+	l.bannedBy("203.0.113.4", "banned")
+	l.journal.want(t, 0, "banned", "client", "203.0.113.2")
 	l.journal.want(t, 1, "banned", "client", "203.0.113.1")
 	l.stop()
 }

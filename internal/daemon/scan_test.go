@@ -164,6 +164,21 @@ func TestOpenLine(t *testing.T) {
 	want("")
 }
 
+// Of one file no more than its end is read.
+func TestScanOfALargeFile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, t.TempDir())
+	check(t, os.Truncate(s.log, scanTail+1<<20)) // takes no room
+	l := newLive(t, s, s.config(enforced), nil)
+	s.write("\n")
+	s.requests("203.0.113.1", 1)
+	x := l.explain("203.0.113.1")
+	if len(x.Seen) != 1 || x.Seen[0].Bytes != scanTail || !x.Seen[0].Partial || x.Seen[0].Lines != 1 {
+		t.Errorf("seen %+v, want %d bytes and a line", x.Seen, scanTail)
+	}
+	l.stop()
+}
+
 // However large the logs are, only their ends are read, and of all together
 // not more than fits into an answer's time.
 func TestScanIsBounded(t *testing.T) {
