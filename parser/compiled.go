@@ -13,8 +13,10 @@ type compiled struct {
 	fields Fields
 	need   Fields // what a cut line must hold to count
 	time   *timeForm
-	query  bool   // behind a decoded path
-	buf    []byte // a path that was encoded again; see encode
+	query  bool        // behind a decoded path
+	dash   bool        // behind a target without a query
+	bare   *bareTarget // of a format whose values are not escaped; else nil
+	buf    []byte      // a path that was encoded again; see encode
 }
 
 var _ Format = (*compiled)(nil)
@@ -32,11 +34,15 @@ func compile(t *template, o Options) (*compiled, error) {
 	for i := range c.steps {
 		c.steps[i].setWord()
 	}
+	if t.bare {
+		c.bare = new(bareTarget)
+	}
 	for _, v := range t.vars {
 		c.fields |= v.role.field()
 		if v.role == roleTime {
 			c.time = v.time
 		}
+		c.dash = c.dash || v.role.field() == FieldPath && v.args&argsDash != 0
 		c.query = c.query || v.role == rolePath && v.joined
 	}
 	c.need = FieldPeer | FieldTime | c.fields&FieldPath
@@ -53,6 +59,9 @@ func (c *compiled) Parse(line []byte, cut bool, ev *Event) error {
 	}
 	w := walk{c: c, line: line, ev: ev}
 	n, bad := w.run()
+	if c.bare != nil {
+		ev.Target = c.bare.escape(ev.Target)
+	}
 	switch {
 	case bad == nil, cut && (w.got | c.read(n)).Has(c.need):
 		return nil

@@ -20,7 +20,7 @@ type Event struct {
 	Peer    netip.Addr // address of the TCP connection; unmapped, no zone
 	Forward []byte     // the forwarding header's value
 	Method  []byte
-	Target  []byte // request target as sent; see [AppendPath]
+	Target  []byte // request target as sent, a backslash escaped in any format; see [AppendPath]
 	Proto   []byte
 	Host    []byte // the name of the host asked for, perhaps with a port
 	Status  int    // 0: unknown

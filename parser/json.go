@@ -77,6 +77,7 @@ type jsonFormat struct {
 	root   *jsonNode
 	time   jsonTime
 	fields Fields
+	bare   bareTarget
 	record []byte // what the jsonRecord field begins with in lines to take
 }
 

@@ -31,6 +31,7 @@ func (f *jsonFormat) fill(ev *Event) error {
 	splitRequest(got[jsonRequest].text, ev)
 	fillText(&ev.Method, got[jsonMethod].text)
 	fillText(&ev.Target, got[jsonTarget].text)
+	ev.Target = f.bare.escape(ev.Target)
 	fillText(&ev.Proto, got[jsonProto].text)
 	fillText(&ev.Forward, got[jsonForward].text)
 	fillText(&ev.Host, got[jsonHost].text)

@@ -26,6 +26,9 @@ func mustJSON(t testing.TB, f JSONFields) Format {
 
 func showHost(ev *Event) string { return show(ev) + fmt.Sprintf(" host=%q", ev.Host) }
 
+// sent returns the target without the escapes of the log.
+func sent(ev *Event) string { return string(appendUnescaped(nil, ev.Target)) }
+
 // parsed returns what a format makes of a line.
 func parsed(f Format, line string, cut bool) string {
 	var ev Event
@@ -240,7 +243,7 @@ func TestJSONEscapes(t *testing.T) {
 			t.Errorf("%s: %v", in, err)
 			continue
 		}
-		if string(ev.Target) != want || string(ev.User) != "bob" || string(ev.Forward) != want+", "+want {
+		if sent(&ev) != want || string(ev.User) != "bob" || string(ev.Forward) != want+", "+want {
 			t.Errorf("%s: target %q, user %q, forward %q, want %q", in, ev.Target, ev.User, ev.Forward, want)
 		}
 	}

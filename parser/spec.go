@@ -103,7 +103,8 @@ func newPreset(spec string, o Options) (Format, error) {
 type template struct {
 	lits []string
 	vars []*variable
-	size int // of the spec
+	size int  // of the spec
+	bare bool // values are not escaped
 }
 
 // variable is a place in a format where the server writes a value.
@@ -125,6 +126,8 @@ type variable struct {
 	// target: may stand next to another one, as in %U%q: one field for us.
 	target bool
 	joined bool // it does
+	// args: the query, as nginx writes it behind a path.
+	args argsPart
 	// decoded: a path of which the server has undone the percent codes.
 	decoded bool
 }
@@ -216,6 +219,11 @@ func (b *templateBuilder) variable(v *variable) error {
 	if n := len(b.vars); n > 0 && len(b.lit) == 0 {
 		before := b.vars[n-1]
 		if before.target && v.target {
+			if v.args&argsQuery != 0 && before.args&argsMark == 0 {
+				return v.fail("a query behind "+before.text+" without the question mark between them cannot be told from the path",
+					"write $uri$is_args"+v.text+", or $request_uri")
+			}
+			before.args = v.args
 			before.text += v.text
 			before.rank = max(before.rank, v.rank)
 			before.role = max(before.role, v.role)
