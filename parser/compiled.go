@@ -11,6 +11,7 @@ import (
 type compiled struct {
 	steps  []step
 	fields Fields
+	traits Traits
 	need   Fields // what a cut line must hold to count
 	time   *timeForm
 	query  bool        // behind a decoded path
@@ -45,6 +46,7 @@ func compile(t *template, o Options) (*compiled, error) {
 		c.dash = c.dash || v.role.field() == FieldPath && v.args&argsDash != 0
 		c.query = c.query || v.role == rolePath && v.joined
 	}
+	c.setTraits(t)
 	c.need = FieldPeer | FieldTime | c.fields&FieldPath
 	return c, nil
 }

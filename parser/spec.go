@@ -126,6 +126,8 @@ type variable struct {
 	// target: may stand next to another one, as in %U%q: one field for us.
 	target bool
 	joined bool // it does
+	// redirected: of the page that the server has passed the request on to.
+	redirected bool
 	// args: the query, as nginx writes it behind a path.
 	args argsPart
 	// decoded: a path of which the server has undone the percent codes.
@@ -228,6 +230,7 @@ func (b *templateBuilder) variable(v *variable) error {
 			before.rank = max(before.rank, v.rank)
 			before.role = max(before.role, v.role)
 			before.decoded = before.decoded || v.decoded
+			before.redirected = before.redirected || v.redirected
 			before.joined = true
 			return nil
 		}

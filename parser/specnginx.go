@@ -222,11 +222,12 @@ func nginxVariable(name string, escape nginxEscape) *variable {
 		text.role = roleRequest
 	case "request_method":
 		// nginx refuses methods with anything else.
-		return &variable{role: roleMethod, word: true, class: class{set: byteSet{}.plus('A', 'Z').and("_-")}}
+		return &variable{role: roleMethod, redirected: true, word: true, class: class{set: byteSet{}.plus('A', 'Z').and("_-")}}
 	case "request_uri":
 		text.role, text.rank, text.target = roleTarget, 2, true
 	case "uri", "document_uri":
 		text.role, text.rank, text.target, text.decoded = roleTarget, 1, true, true
+		text.redirected = true
 	case "is_args":
 		text.target, text.args = true, argsMark
 	case "args", "query_string":

@@ -80,6 +80,7 @@ type Log struct {
 	SkipAfterUnparsed bool // the first line that parses after one that doesn't isn't counted
 
 	logged parser.Fields // what the format logs
+	traits parser.Traits // of the format
 }
 
 // Types of actions.

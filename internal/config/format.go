@@ -68,7 +68,7 @@ func readFormat(t named, l *Log) {
 	}
 	switch f, err := l.Parser(); {
 	case err == nil:
-		l.logged = f.Fields()
+		l.logged, l.traits = f.Fields(), parser.TraitsOf(f)
 	case l.Fields != nil:
 		t.doc.bad(t.path.key("fields"), "%s", strings.TrimPrefix(err.Error(), "JSON fields: "))
 	case given:

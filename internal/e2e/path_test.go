@@ -124,3 +124,49 @@ func (l *lab) pathsOf(file, format string, n int) []string {
 	}
 	return paths
 }
+
+// After an internal redirect nginx has another $request_method and $uri, but
+// the same request: formats that rest on these say so.
+func TestRedirectedVariables(t *testing.T) {
+	l := newLab(t)
+	client := l.join("203.0.113.1", "203.0.113.66")
+	const redirected, asSent = `$remote_addr [$time_local] $status "$request_method $uri $server_protocol"`, `$remote_addr [$time_local] $status "$request"`
+	l.nginx(fmt.Sprintf(`log_format redirected '%s'; log_format sent '%s';
+	server {
+		listen 8080; error_page 401 /err.html; access_log %[3]s/redirected.log redirected; access_log %[3]s/sent.log sent;
+		location = /sign-in { return 401; } location = /err.html { internal; return 200 "e"; }
+	}`, redirected, asSent, l.dir))
+	conn := client.dial(t, "8080")
+	fmt.Fprint(conn, "POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		file, format, want string
+		traits             parser.Traits
+	}{
+		{"redirected.log", redirected, "GET /err.html", parser.Traits{Redirected: parser.FieldMethod | parser.FieldPath}},
+		{"sent.log", asSent, "POST /sign-in", parser.Traits{}},
+	} {
+		f, err := parser.New(tt.format, parser.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := parser.TraitsOf(f); got != tt.traits {
+			t.Errorf("%s: traits %+v, want %+v", tt.file, got, tt.traits)
+		}
+		var line []byte
+		l.wait("the line", func() bool {
+			text, err := os.ReadFile(filepath.Join(l.dir, tt.file))
+			line = bytes.TrimSuffix(text, []byte("\n"))
+			return err == nil && len(line) < len(text)
+		})
+		var ev parser.Event
+		if err := f.Parse(line, false, &ev); err != nil {
+			t.Fatalf("%s: %q: %v", tt.file, line, err)
+		}
+		if got := string(ev.Method) + " " + string(parser.AppendPath(nil, ev.Target)); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.file, got, tt.want)
+		}
+	}
+}
