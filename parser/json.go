@@ -78,6 +78,7 @@ type jsonFormat struct {
 	time   jsonTime
 	fields Fields
 	bare   bareTarget
+	whole  bool   // the request line goes before method, target and protocol
 	record []byte // what the jsonRecord field begins with in lines to take
 }
 

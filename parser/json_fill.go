@@ -29,10 +29,12 @@ func (f *jsonFormat) fill(ev *Event) error {
 		return errBytes
 	}
 	splitRequest(got[jsonRequest].text, ev)
-	fillText(&ev.Method, got[jsonMethod].text)
-	fillText(&ev.Target, got[jsonTarget].text)
+	if !f.whole || ev.Target == nil {
+		fillText(&ev.Method, got[jsonMethod].text)
+		fillText(&ev.Target, got[jsonTarget].text)
+		fillText(&ev.Proto, got[jsonProto].text)
+	}
 	ev.Target = f.bare.escape(ev.Target)
-	fillText(&ev.Proto, got[jsonProto].text)
 	fillText(&ev.Forward, got[jsonForward].text)
 	fillText(&ev.Host, got[jsonHost].text)
 	fillText(&ev.Referer, got[jsonReferer].text)

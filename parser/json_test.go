@@ -29,6 +29,21 @@ func showHost(ev *Event) string { return show(ev) + fmt.Sprintf(" host=%q", ev.H
 // sent returns the target without the escapes of the log.
 func sent(ev *Event) string { return string(appendUnescaped(nil, ev.Target)) }
 
+// In nginx's JSON the request's own method counts, not that of an error page.
+func TestNginxJSONRequestFirst(t *testing.T) {
+	f := mustPreset(t, "nginx-json", nil)
+	for request, want := range map[string]string{"POST /sign-in HTTP/1.1": "POST /sign-in", "": "GET /err"} {
+		var ev Event
+		line := `{"remote_addr":"192.0.2.1","time_iso8601":"2026-03-05T10:00:01+01:00","request":"` + request + `","request_method":"GET","request_uri":"/err"}`
+		if err := f.Parse([]byte(line), false, &ev); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(ev.Method) + " " + string(ev.Target); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
 // parsed returns what a format makes of a line.
 func parsed(f Format, line string, cut bool) string {
 	var ev Event
