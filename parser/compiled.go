@@ -17,6 +17,7 @@ type compiled struct {
 	query  bool        // behind a decoded path
 	dash   bool        // behind a target without a query
 	bare   *bareTarget // of a format whose values are not escaped; else nil
+	rfc    *forwarded  // the forwarding header is Forwarded; else nil
 	buf    []byte      // a path that was encoded again; see encode
 }
 
@@ -37,6 +38,9 @@ func compile(t *template, o Options) (*compiled, error) {
 	}
 	if t.bare {
 		c.bare = new(bareTarget)
+	}
+	if isForwarded(o.Header) {
+		c.rfc = &forwarded{escaped: !t.bare}
 	}
 	for _, v := range t.vars {
 		c.fields |= v.role.field()
@@ -63,6 +67,9 @@ func (c *compiled) Parse(line []byte, cut bool, ev *Event) error {
 	n, bad := w.run()
 	if c.bare != nil {
 		ev.Target = c.bare.escape(ev.Target)
+	}
+	if c.rfc != nil {
+		ev.Forward = c.rfc.list(ev.Forward)
 	}
 	switch {
 	case bad == nil, cut && (w.got | c.read(n)).Has(c.need):

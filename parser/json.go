@@ -20,7 +20,7 @@ import (
 // given.
 type JSONFields struct {
 	Peer    string // address of the TCP connection, bare or with a port; IPv6 with a port in brackets
-	Forward string // the forwarding header, whole: a log that cuts it, as HAProxy's captures do, cuts off the part to be trusted
+	Forward string // the forwarding header (Forwarded if the last key is that, perhaps behind "http_" or "request_"; else as X-Forwarded-For), whole: a log that cuts it, as HAProxy's captures do, cuts off the part to be trusted
 	Time    string // see TimeForm
 
 	// Request is a whole request line. Where Method, Target or Proto are
@@ -78,8 +78,9 @@ type jsonFormat struct {
 	time   jsonTime
 	fields Fields
 	bare   bareTarget
-	whole  bool   // the request line goes before method, target and protocol
-	record []byte // what the jsonRecord field begins with in lines to take
+	rfc    *forwarded // the forwarding header is Forwarded; else nil
+	whole  bool       // the request line goes before method, target and protocol
+	record []byte     // what the jsonRecord field begins with in lines to take
 }
 
 // NewJSON makes a parser for JSON lines.
@@ -119,6 +120,9 @@ func newJSON(f JSONFields, record, prefix string) (*jsonFormat, error) {
 			return nil, fmt.Errorf("JSON fields: path %q for %s: %w", path, jsonField(field), err)
 		}
 		j.fields |= jsonField(field).set()
+	}
+	if isForwarded(lastJSONKey(f.Forward)) {
+		j.rfc = new(forwarded)
 	}
 	return j, nil
 }

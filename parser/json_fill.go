@@ -36,6 +36,9 @@ func (f *jsonFormat) fill(ev *Event) error {
 	}
 	ev.Target = f.bare.escape(ev.Target)
 	fillText(&ev.Forward, got[jsonForward].text)
+	if f.rfc != nil {
+		ev.Forward = f.rfc.list(ev.Forward)
+	}
 	fillText(&ev.Host, got[jsonHost].text)
 	fillText(&ev.Referer, got[jsonReferer].text)
 	fillText(&ev.Agent, got[jsonAgent].text)
