@@ -126,6 +126,8 @@ type variable struct {
 	// target: may stand next to another one, as in %U%q: one field for us.
 	target bool
 	joined bool // it does
+	// some: written for some answers only, "-" for the others.
+	some bool
 	// redirected: of the page that the server has passed the request on to.
 	redirected bool
 	// args: the query, as nginx writes it behind a path.
@@ -148,18 +150,38 @@ func parseSpec(spec string) (*template, error) {
 		word = text[:i]
 	}
 	switch {
+	case word == "access_log":
+		return nil, &SpecError{Offset: base, Text: word, Msg: "names a file and a format, and is no format itself",
+			Hint: "copy the log_format that it names, or give \"combined\" if it names none"}
+	case strings.EqualFold(word, "CustomLog"), strings.EqualFold(word, "TransferLog"):
+		return nil, &SpecError{Offset: base, Text: word, Msg: "names a file and a format, and is no format itself",
+			Hint: "copy the LogFormat that it names, or only the text in its quotes if that has % in it"}
 	case word == "log_format":
 		return parseNginxDirective(spec, base+len(word))
 	case strings.EqualFold(word, "LogFormat"):
 		return parseApacheDirective(spec, base+len(word))
 	case strings.HasPrefix(text, "'") && (strings.HasSuffix(text, "'") || strings.HasSuffix(text, ";")):
 		return parseNginxArgs(spec, base)
+	case isOneString(text) && hasNginxVariable(text):
+		return parseNginxArgs(spec, base)
+	case isOneString(text):
+		return parseApacheQuoted(spec, base)
 	case hasNginxVariable(text):
 		return parseNginxBare(spec, base, base+len(text))
 	case strings.Contains(text, "%"):
 		return parseApache(mapText(spec, base, base+len(text)), len(spec))
 	}
 	return nil, nil
+}
+
+// isOneString reports whether text is a string with the quotes of the server's
+// configuration, other quotes in it escaped: "%h \"%r\"".
+func isOneString(text string) bool {
+	end := len(text) - 1
+	if end < 1 || text[0] != '"' || !strings.Contains(text, `\"`) {
+		return false
+	}
+	return unescapedQuote([]byte(text), 1) == end
 }
 
 // hasNginxVariable reports whether a dollar sign in text begins a variable.

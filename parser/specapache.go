@@ -10,10 +10,16 @@ func parseApacheDirective(spec string, from int) (*template, error) {
 	if from == len(spec) {
 		return nil, &SpecError{Offset: from, Msg: "LogFormat without a format", Hint: `write LogFormat "…" name`}
 	}
-	m, quote, start := new(mapped), spec[from], from
-	if quote != '"' && quote != '\'' {
+	if quote := spec[from]; quote != '"' && quote != '\'' {
 		return nil, &SpecError{Offset: from, Msg: "LogFormat without quotes around its format", Hint: `write LogFormat "…" name`}
 	}
+	return parseApacheQuoted(spec, from)
+}
+
+// parseApacheQuoted reads the quoted format at spec[from:], perhaps with a name
+// behind.
+func parseApacheQuoted(spec string, from int) (*template, error) {
+	m, quote, start := new(mapped), spec[from], from
 	for i := from + 1; i < len(spec); i++ {
 		c := spec[i]
 		switch {
@@ -69,6 +75,7 @@ func parseApache(m *mapped, size int) (*template, error) {
 			if err != nil {
 				return nil, err
 			}
+			v.some = strings.ContainsAny(item.mods, "0123456789")
 			v.text, v.offset = string(m.text[i:end]), m.offset(i)
 			if err := b.variable(v); err != nil {
 				return nil, err

@@ -106,7 +106,7 @@ func (n node) badFormat(err error) {
 		return
 	}
 	text, _ := n.v.(string)
-	if _, unknown := parser.NewFormat(text); unknown != nil && !strings.ContainsAny(text, "$%") {
+	if _, unknown := parser.NewFormat(text); unknown != nil && spec.Text == text && !strings.ContainsAny(text, "$%") {
 		n.bad("unknown format%s", suggest(text, append(parser.FormatNames(), formatJSON)))
 		return
 	}
