@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // JSONFields says where the fields of an event stand in a JSON line.
@@ -40,9 +41,13 @@ type JSONFields struct {
 	// TimeForm is how Time is written: "rfc3339" (offset with or without a
 	// colon, required), "clf", or since the epoch in "s", "ms", "us" or "ns",
 	// as a number or a string, with decimals or without, from the year 2000 on.
-	// "epoch" tells these four apart by magnitude. Empty: whichever of all
-	// these it looks like.
+	// "epoch" tells these four apart by magnitude. "local" is "rfc3339" of which
+	// the offset may be missing: the time is then that of Zone. Empty: whichever
+	// of all these it looks like, "local" if there is a Zone.
 	TimeForm string
+
+	Zone *time.Location // of times without their offset; nil: there are none
+	Now  time.Time      // as in [Options]
 }
 
 // The parts of a JSON line that can be wrong, as the errors parsers return.
@@ -103,9 +108,15 @@ func newJSON(f JSONFields, record, prefix string) (*jsonFormat, error) {
 	}
 	form, ok := parseJSONTimeForm(f.TimeForm)
 	if !ok {
-		return nil, fmt.Errorf("JSON fields: no time form is called %q; there are rfc3339, clf, epoch, s, ms, us and ns", f.TimeForm)
+		return nil, fmt.Errorf("JSON fields: no time form is called %q; there are rfc3339, local, clf, epoch, s, ms, us and ns", f.TimeForm)
+	}
+	if form == jsonTimeLocal && f.Zone == nil {
+		return nil, errors.New("JSON fields: times of the form local need a time zone: set the log's timezone")
 	}
 	j := &jsonFormat{root: &jsonNode{}, time: jsonTime{form: form}, record: []byte(prefix)}
+	if f.Zone != nil && form != jsonTimeRFC3339 {
+		j.time.local = newLocalClock(f.Zone, f.Now)
+	}
 	paths := [jsonFieldCount]string{
 		jsonPeer: f.Peer, jsonForward: f.Forward, jsonTimestamp: f.Time,
 		jsonRequest: f.Request, jsonMethod: f.Method, jsonTarget: f.Target, jsonProto: f.Proto,

@@ -318,7 +318,7 @@ func TestNewJSONRefuses(t *testing.T) {
 		{"no peer", func(f *JSONFields) { f.Peer = "" }, "JSON fields: no path for peer; name the key that holds the address of the connection"},
 		{"no time", func(f *JSONFields) { f.Time = "" }, "JSON fields: no path for time"},
 		{"time form", func(f *JSONFields) { f.TimeForm = "iso" },
-			`JSON fields: no time form is called "iso"; there are rfc3339, clf, epoch, s, ms, us and ns`},
+			`JSON fields: no time form is called "iso"; there are rfc3339, local, clf, epoch, s, ms, us and ns`},
 		{"same path", func(f *JSONFields) { f.User = "peer" }, `JSON fields: path "peer" for user: peer is read from there already`},
 		{"same array", func(f *JSONFields) { f.Forward, f.User = "a[*]", "a" }, `JSON fields: path "a" for user: forward is read from there already`},
 		{"through a value", func(f *JSONFields) { f.User = "peer.name" }, `JSON fields: path "peer.name" for user: peer is read from there already`},

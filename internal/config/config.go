@@ -81,6 +81,7 @@ type Log struct {
 
 	logged parser.Fields // what the format logs
 	traits parser.Traits // of the format
+	told   bool          // what the peer is was given
 }
 
 // Types of actions.
