@@ -15,7 +15,7 @@ const (
 
 	// someLines with private addresses tell of a proxy: no client on the
 	// Internet has one.
-	someLines = 5
+	someLines = 3
 )
 
 // headerSample is what the lines of a log's beginning show of its forwarding
