@@ -169,6 +169,15 @@ func TestDetect(t *testing.T) {
 			t.Errorf("Detect(%q) = %q, want %q", text, got, want)
 		}
 	}
+	// A field in the header's place is one if it holds addresses, mostly.
+	for last, want := range map[string]string{
+		"203.0.113.7": "nginx", "203.0.113.7, [2001:db8::1]:80": "nginx", "0.012": "combined", "en": "combined", "unknown": "combined",
+	} {
+		text := []byte(line + ` "-" "x" "` + last + `"`)
+		if got, n := Detect([][]byte{text, text, []byte(line + ` "-" "x" "-"`)}); got != want || n != 3 {
+			t.Errorf("%s: Detect = %q, %d, want %q", text, got, n, want)
+		}
+	}
 }
 
 // Whatever is in the line: no panic; fields lie inside the line; the address

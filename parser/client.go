@@ -111,6 +111,26 @@ func (r *Resolver) Trace(peer netip.Addr, header []byte) ([]Hop, netip.Addr, Res
 	return hops, peer, Infrastructure
 }
 
+// HeaderClient returns the address that a forwarding header has last, which is
+// the one that the peer has added. ok: all of the header's entries are
+// addresses.
+func HeaderClient(header []byte) (last netip.Addr, ok bool) {
+	for len(header) > 0 {
+		var hop []byte
+		if hop, header = cutHop(header); len(hop) == 0 {
+			continue
+		}
+		a, isAddr := parseHop(hop)
+		if !isAddr {
+			return netip.Addr{}, false
+		}
+		if !last.IsValid() {
+			last = a
+		}
+	}
+	return last, last.IsValid()
+}
+
 // cutHop cuts the rightmost entry off a forwarding header.
 func cutHop(header []byte) (hop, rest []byte) {
 	if i := bytes.LastIndexByte(header, ','); i >= 0 {

@@ -11,10 +11,14 @@ import (
 type compiled struct {
 	steps  []step
 	fields Fields
+	traits Traits
 	need   Fields // what a cut line must hold to count
 	time   *timeForm
-	query  bool   // behind a decoded path
-	buf    []byte // a path that was encoded again; see encode
+	query  bool        // behind a decoded path
+	dash   bool        // behind a target without a query
+	bare   *bareTarget // of a format whose values are not escaped; else nil
+	rfc    *forwarded  // the forwarding header is Forwarded; else nil
+	buf    []byte      // a path that was encoded again; see encode
 }
 
 var _ Format = (*compiled)(nil)
@@ -32,13 +36,21 @@ func compile(t *template, o Options) (*compiled, error) {
 	for i := range c.steps {
 		c.steps[i].setWord()
 	}
+	if t.bare {
+		c.bare = new(bareTarget)
+	}
+	if isForwarded(o.Header) {
+		c.rfc = &forwarded{escaped: !t.bare}
+	}
 	for _, v := range t.vars {
 		c.fields |= v.role.field()
 		if v.role == roleTime {
 			c.time = v.time
 		}
+		c.dash = c.dash || v.role.field() == FieldPath && v.args&argsDash != 0
 		c.query = c.query || v.role == rolePath && v.joined
 	}
+	c.setTraits(t)
 	c.need = FieldPeer | FieldTime | c.fields&FieldPath
 	return c, nil
 }
@@ -53,6 +65,12 @@ func (c *compiled) Parse(line []byte, cut bool, ev *Event) error {
 	}
 	w := walk{c: c, line: line, ev: ev}
 	n, bad := w.run()
+	if c.bare != nil {
+		ev.Target = c.bare.escape(ev.Target)
+	}
+	if c.rfc != nil {
+		ev.Forward = c.rfc.list(ev.Forward)
+	}
 	switch {
 	case bad == nil, cut && (w.got | c.read(n)).Has(c.need):
 		return nil

@@ -7,7 +7,13 @@ import "bytes"
 func (w *walk) storeCut(r role, b []byte) {
 	switch {
 	case !w.ev.Partial:
-	case r == roleRequest, r == roleTarget, r == rolePath:
+	case r == roleTarget:
+		w.ev.Target = b
+		w.got |= r.field()
+	case r == rolePath:
+		w.ev.Target = w.c.encode(b)
+		w.got |= r.field()
+	case r == roleRequest:
 		w.store(r, b)
 		w.got |= r.field()
 	case r == roleStatus && len(b) == 3:
@@ -20,6 +26,16 @@ func (w *walk) storeCut(r role, b []byte) {
 func (w *walk) storeLoose(r role, b []byte) bool {
 	w.store(r, b) // leaves the field alone if it is bad
 	return true
+}
+
+// trimDash takes the dash off that nginx writes for the query that a target
+// lacks: "/x-" for $uri$is_args$args. It writes none for the empty query of
+// "/x-?#", which can't be told from "/x" then.
+func (c *compiled) trimDash(target []byte) []byte {
+	if n := len(target) - 1; c.dash && n >= 0 && target[n] == '-' && bytes.IndexByte(target, '?') < 0 {
+		return target[:n]
+	}
+	return target
 }
 
 // encode writes a decoded path as a target that [AppendPath] takes for it: a
@@ -79,9 +95,9 @@ func (w *walk) store(r role, b []byte) bool {
 	case roleMethod:
 		ev.Method = dashNil(b)
 	case roleTarget:
-		ev.Target = dashNil(b)
+		ev.Target = dashNil(w.c.trimDash(b))
 	case rolePath:
-		ev.Target = w.c.encode(dashNil(b))
+		ev.Target = w.c.encode(dashNil(w.c.trimDash(b)))
 	case roleProto:
 		ev.Proto = dashNil(b)
 	case roleHost:

@@ -18,9 +18,9 @@ import (
 type Event struct {
 	Time    int64      // nanoseconds since the Unix epoch, as logged
 	Peer    netip.Addr // address of the TCP connection; unmapped, no zone
-	Forward []byte     // the forwarding header's value
+	Forward []byte     // the forwarding header's value; of Forwarded (RFC 7239) the nodes only, as X-Forwarded-For would have them
 	Method  []byte
-	Target  []byte // request target as sent; see [AppendPath]
+	Target  []byte // request target as sent, a backslash escaped in any format; see [AppendPath]
 	Proto   []byte
 	Host    []byte // the name of the host asked for, perhaps with a port
 	Status  int    // 0: unknown

@@ -28,9 +28,16 @@ func Detect(lines [][]byte) (name string, parsed int) {
 }
 
 // countFields returns how many of the fields hold something that not every
-// format has.
+// format has, less those that hold something else.
 func countFields(ev *Event) (n int) {
-	for _, b := range [...][]byte{ev.Forward, ev.Host, ev.Referer, ev.Agent, ev.User} {
+	if ev.Forward != nil {
+		// A quoted field of another kind, as nginx's $request_time, is no header.
+		n--
+		if _, ok := HeaderClient(ev.Forward); ok {
+			n += 2
+		}
+	}
+	for _, b := range [...][]byte{ev.Host, ev.Referer, ev.Agent, ev.User} {
 		if b != nil {
 			n++
 		}

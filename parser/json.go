@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // JSONFields says where the fields of an event stand in a JSON line.
@@ -20,7 +21,7 @@ import (
 // given.
 type JSONFields struct {
 	Peer    string // address of the TCP connection, bare or with a port; IPv6 with a port in brackets
-	Forward string // the forwarding header, whole: a log that cuts it, as HAProxy's captures do, cuts off the part to be trusted
+	Forward string // the forwarding header (Forwarded if the last key is that, perhaps behind "http_" or "request_"; else as X-Forwarded-For), whole: a log that cuts it, as HAProxy's captures do, cuts off the part to be trusted
 	Time    string // see TimeForm
 
 	// Request is a whole request line. Where Method, Target or Proto are
@@ -40,9 +41,13 @@ type JSONFields struct {
 	// TimeForm is how Time is written: "rfc3339" (offset with or without a
 	// colon, required), "clf", or since the epoch in "s", "ms", "us" or "ns",
 	// as a number or a string, with decimals or without, from the year 2000 on.
-	// "epoch" tells these four apart by magnitude. Empty: whichever of all
-	// these it looks like.
+	// "epoch" tells these four apart by magnitude. "local" is "rfc3339" of which
+	// the offset may be missing: the time is then that of Zone. Empty: whichever
+	// of all these it looks like, "local" if there is a Zone.
 	TimeForm string
+
+	Zone *time.Location // of times without their offset; nil: there are none
+	Now  time.Time      // as in [Options]
 }
 
 // The parts of a JSON line that can be wrong, as the errors parsers return.
@@ -77,7 +82,10 @@ type jsonFormat struct {
 	root   *jsonNode
 	time   jsonTime
 	fields Fields
-	record []byte // what the jsonRecord field begins with in lines to take
+	bare   bareTarget
+	rfc    *forwarded // the forwarding header is Forwarded; else nil
+	whole  bool       // the request line goes before method, target and protocol
+	record []byte     // what the jsonRecord field begins with in lines to take
 }
 
 // NewJSON makes a parser for JSON lines.
@@ -100,9 +108,15 @@ func newJSON(f JSONFields, record, prefix string) (*jsonFormat, error) {
 	}
 	form, ok := parseJSONTimeForm(f.TimeForm)
 	if !ok {
-		return nil, fmt.Errorf("JSON fields: no time form is called %q; there are rfc3339, clf, epoch, s, ms, us and ns", f.TimeForm)
+		return nil, fmt.Errorf("JSON fields: no time form is called %q; there are rfc3339, local, clf, epoch, s, ms, us and ns", f.TimeForm)
+	}
+	if form == jsonTimeLocal && f.Zone == nil {
+		return nil, errors.New("JSON fields: times of the form local need a time zone: set the log's timezone")
 	}
 	j := &jsonFormat{root: &jsonNode{}, time: jsonTime{form: form}, record: []byte(prefix)}
+	if f.Zone != nil && form != jsonTimeRFC3339 {
+		j.time.local = newLocalClock(f.Zone, f.Now)
+	}
 	paths := [jsonFieldCount]string{
 		jsonPeer: f.Peer, jsonForward: f.Forward, jsonTimestamp: f.Time,
 		jsonRequest: f.Request, jsonMethod: f.Method, jsonTarget: f.Target, jsonProto: f.Proto,
@@ -117,6 +131,9 @@ func newJSON(f JSONFields, record, prefix string) (*jsonFormat, error) {
 			return nil, fmt.Errorf("JSON fields: path %q for %s: %w", path, jsonField(field), err)
 		}
 		j.fields |= jsonField(field).set()
+	}
+	if isForwarded(lastJSONKey(f.Forward)) {
+		j.rfc = new(forwarded)
 	}
 	return j, nil
 }

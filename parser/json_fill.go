@@ -29,10 +29,16 @@ func (f *jsonFormat) fill(ev *Event) error {
 		return errBytes
 	}
 	splitRequest(got[jsonRequest].text, ev)
-	fillText(&ev.Method, got[jsonMethod].text)
-	fillText(&ev.Target, got[jsonTarget].text)
-	fillText(&ev.Proto, got[jsonProto].text)
+	if !f.whole || ev.Target == nil {
+		fillText(&ev.Method, got[jsonMethod].text)
+		fillText(&ev.Target, got[jsonTarget].text)
+		fillText(&ev.Proto, got[jsonProto].text)
+	}
+	ev.Target = f.bare.escape(ev.Target)
 	fillText(&ev.Forward, got[jsonForward].text)
+	if f.rfc != nil {
+		ev.Forward = f.rfc.list(ev.Forward)
+	}
 	fillText(&ev.Host, got[jsonHost].text)
 	fillText(&ev.Referer, got[jsonReferer].text)
 	fillText(&ev.Agent, got[jsonAgent].text)

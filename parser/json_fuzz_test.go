@@ -142,7 +142,7 @@ func TestJSONRoundTrip(t *testing.T) {
 		for _, f := range []struct {
 			got  []byte
 			want string
-		}{{ev.Target, target}, {ev.Agent, agent}, {ev.User, user}, {ev.Forward, strings.Join(forward, ", ")}} {
+		}{{[]byte(sent(&ev)), target}, {ev.Agent, agent}, {ev.User, user}, {ev.Forward, strings.Join(forward, ", ")}} {
 			if f.want == "-" {
 				f.want = ""
 			}

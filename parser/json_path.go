@@ -197,6 +197,21 @@ func cutJSONIndex(path string) (step jsonStep, rest string, err error) {
 	return step, "", errors.New(`bracket not closed; to mean a key write \[`)
 }
 
+// lastJSONKey returns the last key of a path that is one.
+func lastJSONKey(path string) (key string) {
+	for first := true; path != ""; first = false {
+		step, rest, err := cutJSONStep(path, first)
+		if err != nil {
+			return key
+		}
+		if step.key != "" {
+			key = step.key
+		}
+		path = rest
+	}
+	return key
+}
+
 func (n *jsonNode) child(key string) *jsonNode {
 	for _, k := range n.keys {
 		if k.key == key {

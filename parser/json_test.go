@@ -26,6 +26,24 @@ func mustJSON(t testing.TB, f JSONFields) Format {
 
 func showHost(ev *Event) string { return show(ev) + fmt.Sprintf(" host=%q", ev.Host) }
 
+// sent returns the target without the escapes of the log.
+func sent(ev *Event) string { return string(appendUnescaped(nil, ev.Target)) }
+
+// In nginx's JSON the request's own method counts, not that of an error page.
+func TestNginxJSONRequestFirst(t *testing.T) {
+	f := mustPreset(t, "nginx-json", nil)
+	for request, want := range map[string]string{"POST /sign-in HTTP/1.1": "POST /sign-in", "": "GET /err"} {
+		var ev Event
+		line := `{"remote_addr":"192.0.2.1","time_iso8601":"2026-03-05T10:00:01+01:00","request":"` + request + `","request_method":"GET","request_uri":"/err"}`
+		if err := f.Parse([]byte(line), false, &ev); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(ev.Method) + " " + string(ev.Target); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
 // parsed returns what a format makes of a line.
 func parsed(f Format, line string, cut bool) string {
 	var ev Event
@@ -240,7 +258,7 @@ func TestJSONEscapes(t *testing.T) {
 			t.Errorf("%s: %v", in, err)
 			continue
 		}
-		if string(ev.Target) != want || string(ev.User) != "bob" || string(ev.Forward) != want+", "+want {
+		if sent(&ev) != want || string(ev.User) != "bob" || string(ev.Forward) != want+", "+want {
 			t.Errorf("%s: target %q, user %q, forward %q, want %q", in, ev.Target, ev.User, ev.Forward, want)
 		}
 	}
@@ -300,7 +318,7 @@ func TestNewJSONRefuses(t *testing.T) {
 		{"no peer", func(f *JSONFields) { f.Peer = "" }, "JSON fields: no path for peer; name the key that holds the address of the connection"},
 		{"no time", func(f *JSONFields) { f.Time = "" }, "JSON fields: no path for time"},
 		{"time form", func(f *JSONFields) { f.TimeForm = "iso" },
-			`JSON fields: no time form is called "iso"; there are rfc3339, clf, epoch, s, ms, us and ns`},
+			`JSON fields: no time form is called "iso"; there are rfc3339, local, clf, epoch, s, ms, us and ns`},
 		{"same path", func(f *JSONFields) { f.User = "peer" }, `JSON fields: path "peer" for user: peer is read from there already`},
 		{"same array", func(f *JSONFields) { f.Forward, f.User = "a[*]", "a" }, `JSON fields: path "a" for user: forward is read from there already`},
 		{"through a value", func(f *JSONFields) { f.User = "peer.name" }, `JSON fields: path "peer.name" for user: peer is read from there already`},

@@ -8,6 +8,7 @@ type jsonTimeForm uint8
 const (
 	jsonTimeAny jsonTimeForm = iota
 	jsonTimeRFC3339
+	jsonTimeLocal // the same, perhaps without its offset
 	jsonTimeCLF
 	jsonTimeEpoch // unit by magnitude
 	jsonTimeSeconds
@@ -22,6 +23,8 @@ func parseJSONTimeForm(s string) (jsonTimeForm, bool) {
 		return jsonTimeAny, true
 	case "rfc3339":
 		return jsonTimeRFC3339, true
+	case "local":
+		return jsonTimeLocal, true
 	case "clf":
 		return jsonTimeCLF, true
 	case "epoch":
@@ -40,8 +43,9 @@ func parseJSONTimeForm(s string) (jsonTimeForm, bool) {
 
 // jsonTime reads times of one form.
 type jsonTime struct {
-	form jsonTimeForm
-	clf  clfClock
+	form  jsonTimeForm
+	clf   clfClock
+	local *localClock // nil: times have their offset
 }
 
 // parse returns the instant in nanoseconds since the epoch.
@@ -51,8 +55,8 @@ func (t *jsonTime) parse(v jsonValue) (ns int64, ok bool) {
 		form = guessJSONTime(v)
 	}
 	switch form {
-	case jsonTimeRFC3339:
-		return parseISO(v.text, nil)
+	case jsonTimeRFC3339, jsonTimeLocal:
+		return parseISO(v.text, t.local)
 	case jsonTimeCLF:
 		if len(v.text) != clfTimeLen {
 			return 0, false

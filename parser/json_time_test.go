@@ -50,6 +50,7 @@ func TestJSONTime(t *testing.T) {
 		{"", `null`, ""},
 		{"", `true`, ""},
 		{"", `"2026-03-05T10:00:01"`, ""}, // no zone: no instant
+		{"rfc3339", `"2026-03-05T10:00:01"`, ""},
 		{"", `"2026-02-29T10:00:01Z"`, ""},
 		{"", `"05/Mar/2026:10:00:01"`, ""},
 		{"", `"05/Mar/2026:10:00:01 +0100 "`, ""},
@@ -109,4 +110,36 @@ func FuzzJSONEpoch(f *testing.F) {
 			t.Fatalf("%q in %d ns: %d, want %v", s, unit, ns, n)
 		}
 	})
+}
+
+// Times without their offset are those of the zone, if there is one.
+func TestJSONTimeInAZone(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ form, value, want string }{
+		{"local", "2026-03-05 10:00:01.250", "2026-03-05T09:00:01.25Z"},
+		{"local", "2026-07-05T10:00:01", "2026-07-05T08:00:01Z"},
+		{"local", "2026-07-05T10:00:01Z", "2026-07-05T10:00:01Z"},
+		{"", "2026-07-05T10:00:01,5", "2026-07-05T08:00:01.5Z"},
+		{"", "05/Jul/2026:10:00:01 +0100", "2026-07-05T09:00:01Z"},
+		{"rfc3339", "2026-07-05T10:00:01", "malformed time"},
+		{"local", "05/Jul/2026:10:00:01 +0100", "malformed time"},
+	} {
+		f, err := NewJSON(JSONFields{Peer: "ip", Time: "t", TimeForm: tt.form, Zone: berlin})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ev Event
+		got := ""
+		if err := f.Parse([]byte(`{"ip":"192.0.2.1","t":"`+tt.value+`"}`), false, &ev); err != nil {
+			got = err.Error()
+		} else {
+			got = time.Unix(0, ev.Time).UTC().Format(time.RFC3339Nano)
+		}
+		if got != tt.want {
+			t.Errorf("%s as %q: %s, want %s", tt.value, tt.form, got, tt.want)
+		}
+	}
 }

@@ -6,9 +6,11 @@ import "time"
 // that are logged without their offset, or without their year.
 //
 // Such a time can mean several instants: once a year an hour comes twice, and
-// a date without a year comes every year. Of these the one nearest to the time
-// read before is taken, since a log goes on where it was. With none before it
-// is the last one that is not after now, the moment at which the log is read.
+// a date without a year comes every year. Of the years, the nearest to the time
+// read before is taken. Of the hours, the first one unless that is more than a
+// few minutes before the time read before: a log goes on, however long nobody
+// came, and what is late in it is so by minutes. With no time before it is the
+// last one that is not after now, the moment at which the log is read.
 // Of an hour that came twice more than a day ago, or if now is not known, it is
 // the first: taking the second for the first makes times jump ahead once, and
 // the other way round makes lines late. A time that the spring change skips,
@@ -22,6 +24,9 @@ type localClock struct {
 	unix, local int64
 	ok          bool
 }
+
+// maxLate is how far back a line may be in an hour that comes twice, in seconds.
+const maxLate = 600
 
 // newLocalClock makes a clock for a zone; nil is UTC.
 func newLocalClock(zone *time.Location, now time.Time) *localClock {
@@ -60,7 +65,7 @@ func (c *localClock) find(local int64) int64 {
 	isAfter := after+c.offset(after) == local
 	switch {
 	case isBefore && isAfter && before != after:
-		if c.ok && abs(after-c.unix) < abs(before-c.unix) || !c.ok && after <= c.now && c.now-after < 86400 {
+		if c.ok && c.unix-before > maxLate || !c.ok && after <= c.now && c.now-after < 86400 {
 			return after
 		}
 		return before

@@ -3,8 +3,8 @@ package parser
 import "bytes"
 
 // AppendPath appends the normalised path of a request target to dst: what
-// the server serves, not what was typed. In this order: escapes of the log
-// are undone (\xHH as nginx writes, Apache's \" \\ \n and the like, and \u00HH
+// the server serves, not what was typed. In this order: escapes of the log,
+// which an [Event] has, are undone (\xHH as nginx writes, Apache's \" \\ \n and the like, and \u00HH
 // of nginx's escape=json), the scheme and authority of the absolute form are taken off, query and fragment
 // are cut, percent codes are decoded once, "//" is merged, "." and ".." are
 // resolved; ".." above the root stays at the root. A target that is no path
@@ -62,6 +62,28 @@ func appendUnescaped(dst, b []byte) []byte {
 		}
 		b = b[i+2:]
 	}
+}
+
+// bareTarget is a target of a log that leaves backslashes as they are, or whose
+// escapes are undone already: they are doubled, so that [AppendPath], which
+// undoes escapes, takes them for what they are. Or else a client that sends
+// "/x/\x2e\x2e/y" would seem to ask for "/y".
+type bareTarget struct{ buf []byte }
+
+// escape returns the target, which is in the buffer if it holds a backslash.
+// The buffer never outgrows twice the longest line.
+func (t *bareTarget) escape(target []byte) []byte {
+	if bytes.IndexByte(target, '\\') < 0 {
+		return target
+	}
+	t.buf = t.buf[:0]
+	for _, c := range target {
+		if c == '\\' {
+			t.buf = append(t.buf, c)
+		}
+		t.buf = append(t.buf, c)
+	}
+	return t.buf
 }
 
 // stripAuthority takes "scheme://authority" off an absolute-form target (RFC

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAppendPath(t *testing.T) {
@@ -85,6 +86,14 @@ func TestDecodedPath(t *testing.T) {
 		{nginx + `"$uri"`, `/a?b`, "/a?b"}, // sent as %3F
 		{nginx + `"$uri"`, `/a#b%`, "/a#b%"},
 		{nginx + `"$uri"`, `/\x22\x5C`, `/"\`},
+		{nginx + `"$uri$is_args$args"`, `/sign-in-`, "/sign-in"}, // no query
+		{nginx + `"$uri$is_args$args"`, `/sign-in?-`, "/sign-in"},
+		{nginx + `"$uri$is_args$args"`, `/sign-in--`, "/sign-in-"},
+		{nginx + `"$uri$is_args$query_string"`, `/-`, "/"},
+		{nginx + `"$uri?$args"`, `/sign-in?-`, "/sign-in"},
+		{nginx + `"$uri$is_args"`, `/sign-in-`, "/sign-in-"},
+		{"escape=json " + nginx + `"$uri$is_args$args"`, `/sign-in-`, "/sign-in-"},
+		{apache + `"%U%q"`, `/sign-in-`, "/sign-in-"},
 		{nginx + `"$uri$is_args$args"`, `/a%41#b?c=%41?d`, "/a%41#b"},
 		{nginx + `"$uri" "$request_uri"`, `/%73ign-in" "/%2573ign-in`, "/%73ign-in"},
 		{nginx + `"$request" "$uri"`, `GET /%2573ign-in HTTP/1.1" "/%73ign-in`, "/%73ign-in"},
@@ -100,6 +109,35 @@ func TestDecodedPath(t *testing.T) {
 			t.Errorf("%s of %s: %v", tt.logged, tt.format, err)
 		} else if got := string(AppendPath(nil, ev.Target)); got != tt.want {
 			t.Errorf("%s of %s: path %q, want %q", tt.logged, tt.format, got, tt.want)
+		}
+	}
+}
+
+// Where the log has a backslash that the client sent as it is, or the format
+// has undone the escapes, it is none that begins another escape.
+func TestBackslashesThatAreNoEscapes(t *testing.T) {
+	const at = `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] `
+	for _, tt := range []struct{ format, line string }{
+		{"nginx-json", `{"remote_addr":"192.0.2.1","time_iso8601":"2026-03-05T10:00:01+01:00","request":"GET /api/\\x2e\\x2e/6 HTTP/1.1"}`},
+		{"nginx-json", `{"remote_addr":"192.0.2.1","time_iso8601":"2026-03-05T10:00:01+01:00","request_uri":"/api/\x5Cx2e\x5Cx2e/6"}`}, // escape=default
+		{"caddy", `{"ts":1772701201,"request":{"remote_ip":"192.0.2.1","uri":"/api/\\x2e\\x2e/6"}}`},
+		{"traefik", `{"ClientAddr":"192.0.2.1:1","StartUTC":"2026-03-05T09:00:01Z","RequestPath":"/api/\\x2e\\x2e/6"}`},
+		{"traefik-clf", at + `"GET /api/\x2e\x2e/6 HTTP/1.1" 200 5 "-" "-" 1 "a" "b" 1ms`},
+		{"haproxy", `192.0.2.1:1 [05/Mar/2026:10:00:01.250] web app/a1 0/0/1/2/3 404 12 - - ---- 1/1/0/0/0 0/0 "GET /api/\x2e\x2e/6 HTTP/1.1"`},
+		{"gunicorn", at + `"GET /api/\x2e\x2e/6 HTTP/1.1" 200 5 "-" "-"`},
+		{"squid", `1772701201.000     12 192.0.2.1 TCP_MISS/404 12 GET http://h/api/\x2e\x2e/6 - HIER_DIRECT/192.0.2.7 text/html`},
+		{"squid-common", at + `"GET http://h/api/\x2e\x2e/6 HTTP/1.1" 200 5 TCP_MISS:HIER_DIRECT`},
+		{"squid-combined", at + `"GET http://h/api/\x2e\x2e/6 HTTP/1.1" 200 5 "-" "-" TCP_MISS:HIER_DIRECT`},
+		{`escape=none $remote_addr [$time_local] "$request"`, `192.0.2.1 [05/Mar/2026:10:00:01 +0100] "GET /api/\x2e\x2e/6 HTTP/1.1"`},
+		{`$remote_addr [$time_local] "$request"`, `192.0.2.1 [05/Mar/2026:10:00:01 +0100] "GET /api/\x5Cx2e\x5Cx2e/6 HTTP/1.1"`},
+		{`escape=json $remote_addr [$time_local] "$request"`, `192.0.2.1 [05/Mar/2026:10:00:01 +0100] "GET /api/\\x2e\\x2e/6 HTTP/1.1"`},
+		{"combined", at + `"GET /api/\\x2e\\x2e/6 HTTP/1.1" 200 5 "-" "-"`},
+	} {
+		var ev Event
+		if err := mustNew(t, tt.format, Options{Zone: time.UTC}).Parse([]byte(tt.line), false, &ev); err != nil {
+			t.Errorf("%s: %s: %v", tt.format, tt.line, err)
+		} else if got := string(AppendPath(nil, ev.Target)); got != `/api/\x2e\x2e/6` {
+			t.Errorf("%s: %s: path %q", tt.format, tt.line, got)
 		}
 	}
 }

@@ -20,7 +20,10 @@ import "bytes"
 //
 // Source: gunicorn's manual, "access_log_format", and its logger
 // (gunicorn/glogging.py).
-type gunicorn struct{ clf clf }
+type gunicorn struct {
+	clf clf
+	buf []byte // a target with backslashes
+}
 
 func (f *gunicorn) Fields() Fields { return fieldsCombined }
 
@@ -41,6 +44,7 @@ func (f *gunicorn) Parse(line []byte, cut bool, ev *Event) error {
 	}
 	request, tail, ok := bareQuoted(rest[1:])
 	splitRequest(request, ev)
+	ev.Target = f.escape(ev.Target)
 	switch {
 	case !ok && !cut:
 		return errRequest
@@ -51,6 +55,22 @@ func (f *gunicorn) Parse(line []byte, cut bool, ev *Event) error {
 		return err
 	}
 	return nil
+}
+
+// escape doubles the backslashes of a target but those that gunicorn has put
+// before a quote; see [bareTarget].
+func (f *gunicorn) escape(target []byte) []byte {
+	if bytes.IndexByte(target, '\\') < 0 {
+		return target
+	}
+	f.buf = f.buf[:0]
+	for i, c := range target {
+		if c == '\\' && (i+1 == len(target) || target[i+1] != '"') {
+			f.buf = append(f.buf, c)
+		}
+		f.buf = append(f.buf, c)
+	}
+	return f.buf
 }
 
 // bareQuoted splits b behind the first quote that is not behind a backslash.

@@ -35,6 +35,7 @@ import (
 type haproxy struct {
 	clock haproxyClock
 	buf   []byte
+	bare  bareTarget
 }
 
 func newHAProxy(zone *time.Location, now time.Time) *haproxy {
@@ -74,7 +75,7 @@ func (f *haproxy) Parse(line []byte, cut bool, ev *Event) error {
 	if err := parseHAProxyTail(rest[end+2:], ev); err != nil {
 		return err
 	}
-	ev.Target = f.decode(ev.Target)
+	ev.Target = f.bare.escape(f.decode(ev.Target))
 	return nil
 }
 

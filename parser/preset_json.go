@@ -80,7 +80,8 @@ func newTraefikJSON() (Format, error) {
 //
 // Instead of request there may be request_method, request_uri and
 // server_protocol; but nginx leaves these empty when it can't read a request,
-// and request shows it. Numbers may stand without quotes.
+// and request shows it, and request_method can be that of an error page. If both
+// are there, request counts. Numbers may stand without quotes.
 //
 // Peer: remote_addr, which the realip module rewrites; with that module log
 // "remote_addr":"$realip_remote_addr". Forwarding header:
@@ -89,7 +90,7 @@ func newTraefikJSON() (Format, error) {
 // Source: nginx ngx_http_log_module and ngx_http_core_module, "Embedded
 // Variables".
 func newNginxJSON() (Format, error) {
-	return NewJSON(JSONFields{
+	j, err := newJSON(JSONFields{
 		Peer:    "remote_addr",
 		Forward: "http_x_forwarded_for",
 		Time:    "time_iso8601",
@@ -103,5 +104,10 @@ func newNginxJSON() (Format, error) {
 		Referer: "http_referer",
 		Agent:   "http_user_agent",
 		User:    "remote_user",
-	})
+	}, "", "")
+	if err != nil {
+		return nil, err
+	}
+	j.whole = true
+	return j, nil
 }

@@ -20,7 +20,10 @@ import "bytes"
 //
 // Source: Squid's manual, "logformat", and its writer of the format
 // (src/log/FormatSquidNative.cc).
-type squid struct{ time timeForm }
+type squid struct {
+	time timeForm
+	bare bareTarget
+}
 
 func newSquid() *squid { return &squid{time: *epochForm(1e9)} }
 
@@ -62,7 +65,7 @@ func (f *squid) Parse(line []byte, cut bool, ev *Event) error {
 	}
 	ev.Method = dashNil(method)
 	url, rest := field(rest)
-	ev.Target = url
+	ev.Target = f.bare.escape(url)
 	if user, after := field(rest); after != nil {
 		ev.User = dashNil(user)
 	}
@@ -75,8 +78,8 @@ func (f *squid) Parse(line []byte, cut bool, ev *Event) error {
 //	client ident user [time] "method URL HTTP/1.1" status bytes result:hierarchy
 //	client ident user [time] "method URL HTTP/1.1" status bytes "referer" "agent" result:hierarchy
 //
-// They are no CLF for hostile requests: Squid writes quotes as they are in the
-// URL, the referer and the agent. The URL ends at the first blank, the agent at
+// They are no CLF for hostile requests: Squid writes quotes and backslashes as
+// they are in the URL, the referer and the agent. The URL ends at the first blank, the agent at
 // the last quote, the referer at the first `" "`. Squid writes "]" as %5D in
 // the user's name, so that the time is where the first `] "` is.
 //
@@ -84,6 +87,7 @@ func (f *squid) Parse(line []byte, cut bool, ev *Event) error {
 type squidCLF struct {
 	clf      clf
 	combined bool
+	bare     bareTarget
 }
 
 func (f *squidCLF) Fields() Fields {
@@ -108,7 +112,9 @@ func (f *squidCLF) Parse(line []byte, cut bool, ev *Event) error {
 	if err != nil {
 		return err
 	}
-	if err := parseSquidRequest(rest[1:], f.combined, ev); err != nil && !cut {
+	err = parseSquidRequest(rest[1:], f.combined, ev)
+	ev.Target = f.bare.escape(ev.Target)
+	if err != nil && !cut {
 		return err
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestPresets(t *testing.T) {
 
 		{"gunicorn", "gunicorn", presetCombined, at + clfRest},
 		{"gunicorn, backslash before quotes", "gunicorn", strings.Replace(strings.Replace(presetCombined, "/a?b", `/a?b\\" 200 5 \"-\" \"`, 1), `"x"`, `"x\\" \"y\"`, 1),
-			strings.Replace(at, "?b", `?b\\\\\" 200 5 \\\"-\\\" \\\"`, 1) + strings.Replace(clfRest, `"x"`, `"x\\\\\" \\\"y\\"`, 1)},
+			strings.Replace(at, "?b", `?b\\\\\\\" 200 5 \\\"-\\\" \\\"`, 1) + strings.Replace(clfRest, `"x"`, `"x\\\\\" \\\"y\\"`, 1)},
 		{"gunicorn, backslash at the ends", "gunicorn", strings.Replace(strings.Replace(presetCombined, `"r"`, `"r\"`, 1), `"x"`, `"\"`, 1),
 			at + strings.Replace(strings.Replace(clfRest, `"r"`, `"r\\"`, 1), `"x"`, `"\\"`, 1)},
 		{"gunicorn, half a line", "gunicorn", `192.0.2.1 - bob`, "malformed time of 192.0.2.1"},

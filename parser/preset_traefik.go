@@ -24,7 +24,10 @@ var errTail = &MalformedError{"end of line"}
 //
 // Source: Traefik's manual, "Access logs", and its formatter
 // (pkg/middlewares/accesslog/logger_formatters.go).
-type traefikCLF struct{ clf clf }
+type traefikCLF struct {
+	clf  clf
+	bare bareTarget
+}
 
 func (f *traefikCLF) Fields() Fields { return fieldsCombined }
 
@@ -49,9 +52,11 @@ func (f *traefikCLF) Parse(line []byte, cut bool, ev *Event) error {
 			return errRequest
 		}
 		splitRequest(rest[1:], ev)
+		ev.Target = f.bare.escape(ev.Target)
 		return nil
 	}
 	splitRequest(request, ev)
+	ev.Target = f.bare.escape(ev.Target)
 	headers, ok := trimTraefikTail(tail)
 	if !ok {
 		if cut { // of two values, perhaps half, none is known

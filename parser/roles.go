@@ -130,6 +130,11 @@ func (t *template) assignRoles(o Options) error {
 	if best[roleTime] == nil {
 		return &SpecError{Offset: t.size, Msg: "the time is missing", Hint: "log [$time_local] (nginx) or %t (Apache)"}
 	}
+	for _, v := range t.vars {
+		if v.some && (v.role == rolePeer || v.role == roleTime || v.role == roleForward) {
+			return v.fail("is written for answers with some statuses only: the others would count for nobody", "leave the statuses out")
+		}
+	}
 	return best[roleTime].checkTime(o)
 }
 

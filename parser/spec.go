@@ -103,7 +103,8 @@ func newPreset(spec string, o Options) (Format, error) {
 type template struct {
 	lits []string
 	vars []*variable
-	size int // of the spec
+	size int  // of the spec
+	bare bool // values are not escaped
 }
 
 // variable is a place in a format where the server writes a value.
@@ -125,6 +126,12 @@ type variable struct {
 	// target: may stand next to another one, as in %U%q: one field for us.
 	target bool
 	joined bool // it does
+	// some: written for some answers only, "-" for the others.
+	some bool
+	// redirected: of the page that the server has passed the request on to.
+	redirected bool
+	// args: the query, as nginx writes it behind a path.
+	args argsPart
 	// decoded: a path of which the server has undone the percent codes.
 	decoded bool
 }
@@ -143,18 +150,38 @@ func parseSpec(spec string) (*template, error) {
 		word = text[:i]
 	}
 	switch {
+	case word == "access_log":
+		return nil, &SpecError{Offset: base, Text: word, Msg: "names a file and a format, and is no format itself",
+			Hint: "copy the log_format that it names, or give \"combined\" if it names none"}
+	case strings.EqualFold(word, "CustomLog"), strings.EqualFold(word, "TransferLog"):
+		return nil, &SpecError{Offset: base, Text: word, Msg: "names a file and a format, and is no format itself",
+			Hint: "copy the LogFormat that it names, or only the text in its quotes if that has % in it"}
 	case word == "log_format":
 		return parseNginxDirective(spec, base+len(word))
 	case strings.EqualFold(word, "LogFormat"):
 		return parseApacheDirective(spec, base+len(word))
 	case strings.HasPrefix(text, "'") && (strings.HasSuffix(text, "'") || strings.HasSuffix(text, ";")):
 		return parseNginxArgs(spec, base)
+	case isOneString(text) && hasNginxVariable(text):
+		return parseNginxArgs(spec, base)
+	case isOneString(text):
+		return parseApacheQuoted(spec, base)
 	case hasNginxVariable(text):
 		return parseNginxBare(spec, base, base+len(text))
 	case strings.Contains(text, "%"):
 		return parseApache(mapText(spec, base, base+len(text)), len(spec))
 	}
 	return nil, nil
+}
+
+// isOneString reports whether text is a string with the quotes of the server's
+// configuration, other quotes in it escaped: "%h \"%r\"".
+func isOneString(text string) bool {
+	end := len(text) - 1
+	if end < 1 || text[0] != '"' || !strings.Contains(text, `\"`) {
+		return false
+	}
+	return unescapedQuote([]byte(text), 1) == end
 }
 
 // hasNginxVariable reports whether a dollar sign in text begins a variable.
@@ -216,10 +243,16 @@ func (b *templateBuilder) variable(v *variable) error {
 	if n := len(b.vars); n > 0 && len(b.lit) == 0 {
 		before := b.vars[n-1]
 		if before.target && v.target {
+			if v.args&argsQuery != 0 && before.args&argsMark == 0 {
+				return v.fail("a query behind "+before.text+" without the question mark between them cannot be told from the path",
+					"write $uri$is_args"+v.text+", or $request_uri")
+			}
+			before.args = v.args
 			before.text += v.text
 			before.rank = max(before.rank, v.rank)
 			before.role = max(before.role, v.role)
 			before.decoded = before.decoded || v.decoded
+			before.redirected = before.redirected || v.redirected
 			before.joined = true
 			return nil
 		}

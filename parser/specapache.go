@@ -10,10 +10,16 @@ func parseApacheDirective(spec string, from int) (*template, error) {
 	if from == len(spec) {
 		return nil, &SpecError{Offset: from, Msg: "LogFormat without a format", Hint: `write LogFormat "…" name`}
 	}
-	m, quote, start := new(mapped), spec[from], from
-	if quote != '"' && quote != '\'' {
+	if quote := spec[from]; quote != '"' && quote != '\'' {
 		return nil, &SpecError{Offset: from, Msg: "LogFormat without quotes around its format", Hint: `write LogFormat "…" name`}
 	}
+	return parseApacheQuoted(spec, from)
+}
+
+// parseApacheQuoted reads the quoted format at spec[from:], perhaps with a name
+// behind.
+func parseApacheQuoted(spec string, from int) (*template, error) {
+	m, quote, start := new(mapped), spec[from], from
 	for i := from + 1; i < len(spec); i++ {
 		c := spec[i]
 		switch {
@@ -45,6 +51,7 @@ func secondWord(s string) int {
 
 // apacheItem is a directive taken apart: %[modifiers][{arg}]letter.
 type apacheItem struct {
+	mods   string // "<" the request as sent, ">" the page served, "!400,501" for some answers only
 	arg    string
 	letter string // one letter, or "^ti", "^to", "^FB"
 	argAt  int    // where arg begins in the text
@@ -68,6 +75,7 @@ func parseApache(m *mapped, size int) (*template, error) {
 			if err != nil {
 				return nil, err
 			}
+			v.some = strings.ContainsAny(item.mods, "0123456789")
 			v.text, v.offset = string(m.text[i:end]), m.offset(i)
 			if err := b.variable(v); err != nil {
 				return nil, err
@@ -106,6 +114,7 @@ func apacheDirective(m *mapped, start int) (item apacheItem, end int, err error)
 			item.arg, item.argAt = string(m.text[i+1:i+n]), i+1
 			i += n
 		case '0' <= c && c <= '9' || c == ',' || c == '!' || c == '<' || c == '>':
+			item.mods += string(c)
 		case c == '^' && i+2 < len(m.text):
 			item.letter = string(m.text[i : i+3])
 			return item, i + 3, nil
@@ -138,10 +147,12 @@ func apacheVariable(m *mapped, item apacheItem, start, end int) (*variable, erro
 		return timeVariable(form), nil
 	case "r":
 		text.role = roleRequest
-	case "m":
+	case "m": // an ErrorDocument of the server's own is asked for with GET
+		text.redirected = !strings.Contains(item.mods, "<")
 		text.role, text.word, text.class.set = roleMethod, true, text.class.set.without(" ")
 	case "U":
 		text.role, text.target, text.decoded = roleTarget, true, true
+		text.redirected = strings.Contains(item.mods, ">")
 	case "q":
 		text.target = true
 	case "H":

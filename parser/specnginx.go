@@ -15,6 +15,15 @@ const (
 	escapeNone
 )
 
+// argsPart says which part of a query a variable of nginx's is.
+type argsPart uint8
+
+const (
+	argsMark  argsPart = 1 << iota // $is_args: the question mark, if there is a query
+	argsQuery                      // $args
+	argsDash                       // no query is written as "-", and the question mark as nothing
+)
+
 // parseNginxDirective reads "log_format NAME …;" from behind its first word.
 func parseNginxDirective(spec string, from int) (*template, error) {
 	for from < len(spec) && isSpace(spec[from]) {
@@ -139,7 +148,7 @@ func nginxEscapeParam(spec string, i int) (e nginxEscape, n int, err error) {
 
 // parseNginx finds the variables in a format.
 func parseNginx(m *mapped, escape nginxEscape, size int) (*template, error) {
-	var b templateBuilder
+	b := templateBuilder{template: template{bare: escape == escapeNone}}
 	for i := 0; i < len(m.text); {
 		if m.text[i] != '$' {
 			b.literal(m.text[i])
@@ -213,13 +222,19 @@ func nginxVariable(name string, escape nginxEscape) *variable {
 		text.role = roleRequest
 	case "request_method":
 		// nginx refuses methods with anything else.
-		return &variable{role: roleMethod, word: true, class: class{set: byteSet{}.plus('A', 'Z').and("_-")}}
+		return &variable{role: roleMethod, redirected: true, word: true, class: class{set: byteSet{}.plus('A', 'Z').and("_-")}}
 	case "request_uri":
 		text.role, text.rank, text.target = roleTarget, 2, true
 	case "uri", "document_uri":
 		text.role, text.rank, text.target, text.decoded = roleTarget, 1, true, true
-	case "is_args", "args", "query_string":
-		text.target = true
+		text.redirected = true
+	case "is_args":
+		text.target, text.args = true, argsMark
+	case "args", "query_string":
+		text.target, text.args = true, argsQuery
+		if escape == escapeDefault {
+			text.args |= argsDash
+		}
 	case "server_protocol":
 		return &variable{role: roleProto, word: true, class: protocolClass()}
 	case "status":

@@ -120,6 +120,10 @@ func TestLocalTimes(t *testing.T) {
 	}{
 		{"twice, going on", iso(time.Time{}), []string{"2026-10-25T02:59:59", "2026-10-25T02:00:00"}, "2026-10-25T01:00:00Z"},
 		{"twice, a little back", iso(time.Time{}), []string{"2026-10-25T02:59:59", "2026-10-25T02:00:00", "2026-10-25T02:59:58"}, "2026-10-25T00:59:58Z"},
+		{"twice, a gap in the second", iso(time.Time{}), []string{"2026-10-25T02:55:00", "2026-10-25T02:05:00", "2026-10-25T02:45:00"}, "2026-10-25T01:45:00Z"},
+		{"twice, a long gap in the second", iso(time.Time{}), []string{"2026-10-25T02:15:00", "2026-10-25T02:00:00", "2026-10-25T02:49:00"}, "2026-10-25T01:49:00Z"},
+		{"twice, ten minutes late", iso(time.Time{}), []string{"2026-10-25T02:40:00", "2026-10-25T02:30:00"}, "2026-10-25T00:30:00Z"},
+		{"twice, eleven minutes back", iso(time.Time{}), []string{"2026-10-25T02:41:00", "2026-10-25T02:30:00"}, "2026-10-25T01:30:00Z"},
 		{"twice, from behind", iso(time.Time{}), []string{"2026-10-25T03:00:00", "2026-10-25T02:30:00"}, "2026-10-25T01:30:00Z"},
 		{"twice, now in the first", iso(time.Unix(1792888205, 0)), []string{"2026-10-25T02:30:00"}, "2026-10-25T00:30:00Z"},
 		{"twice, now in the second", iso(time.Unix(1792891805, 0)), []string{"2026-10-25T02:30:00"}, "2026-10-25T01:30:00Z"},

@@ -178,6 +178,7 @@ func (f *fileCheck) content(l *config.Log) {
 		return
 	}
 	parsed, records, quic := 0, 0, 0
+	var header headerSample
 	for _, line := range lines {
 		var ev parser.Event
 		switch err := p.Parse(line, false, &ev); {
@@ -185,6 +186,7 @@ func (f *fileCheck) content(l *config.Log) {
 			continue
 		case err == nil:
 			parsed++
+			header.add(&ev)
 			if bytes.HasPrefix(ev.Proto, []byte("HTTP/3")) {
 				quic++
 			}
@@ -198,6 +200,9 @@ func (f *fileCheck) content(l *config.Log) {
 			like = fmt.Sprintf(" (they look like %q)", guess)
 		}
 		f.warn(at, "only %d of the first %d lines of %s parse as %s%s: see tailban probe", parsed, records, name, l.FormatName(), like)
+	}
+	if !parser.TraitsOf(p).Connection { // of which the configuration alone tells
+		f.header(l, name, &header)
 	}
 	if quic > 0 {
 		f.quic(l, name)

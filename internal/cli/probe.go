@@ -21,7 +21,7 @@ const (
 )
 
 func newProbe(p *Process, path *string) *cobra.Command {
-	var log, format string
+	var log, format, header, zone string
 	c := &cobra.Command{
 		Use:   "probe FILE",
 		Short: "Show how a log is understood, field by field",
@@ -31,7 +31,8 @@ don't parse their text and the first field that differs. The format is guessed, 
 --format gives it (a preset, an nginx log_format or an Apache LogFormat) or
 --config and --log name a log of the configuration.`,
 		Example: `  tailban probe /var/log/nginx/access.log
-  tailban probe --format '$remote_addr [$time_local] "$request" $status' access.log`,
+  tailban probe --format '$remote_addr [$time_local] "$request" $status' access.log
+  tailban probe --format '%h [%{%F %T}t] "%r" %>s' --timezone Europe/Berlin access.log`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("probe takes one file, not %d", len(args))}
@@ -55,6 +56,14 @@ don't parse their text and the first field that differs. The format is guessed, 
 				}
 				l = *picked
 			}
+			if header != "" {
+				l.Header = header
+			}
+			if zone != "" {
+				if l.Zone, err = config.LoadZone(zone); err != nil {
+					return usageError{fmt.Errorf("--timezone %s: %w", zone, err)}
+				}
+			}
 			if !slices.ContainsFunc(lines, func(l []byte) bool { return len(l) > 0 }) {
 				return fmt.Errorf("probe %s: it holds no lines", args[0])
 			}
@@ -68,6 +77,8 @@ don't parse their text and the first field that differs. The format is guessed, 
 	}
 	c.Flags().StringVar(&log, "log", "", "use the format of this `log` of the configuration")
 	c.Flags().StringVar(&format, "format", "", "use this `format`")
+	c.Flags().StringVar(&header, "header", "", "use the forwarding header of this `name`")
+	c.Flags().StringVar(&zone, "timezone", "", "times without an offset are of this `zone`, like Europe/Berlin")
 	return c
 }
 

@@ -47,7 +47,6 @@ type Config struct {
 	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
 
 	warnings Problems
-	text     []byte    // as it was read
 	doc      *document // nil in Builtin
 }
 
@@ -80,6 +79,8 @@ type Log struct {
 	SkipAfterUnparsed bool // the first line that parses after one that doesn't isn't counted
 
 	logged parser.Fields // what the format logs
+	traits parser.Traits // of the format
+	told   bool          // what the peer is was given
 }
 
 // Types of actions.
@@ -161,7 +162,6 @@ func parse(name string, data []byte, env []string, kept map[string]string) (*Con
 		return nil, doc.problems.sorted(name)
 	}
 	warn(doc, c)
-	c.text = data
 	c.warnings = doc.warnings.sorted(name)
 	c.doc = doc
 	return c, nil

@@ -13,7 +13,7 @@ import (
 // value of the wrong type doesn't hide what else is wrong. What can't be read
 // is recorded as a problem.
 func decode(name string, data []byte) (*document, map[string]any) {
-	doc := &document{name: name, pos: &positions{}, lists: map[string]string{}}
+	doc := &document{name: name, text: string(data), pos: &positions{}, lists: map[string]string{}}
 	if len(data) > maxFile {
 		doc.bad(nil, "is larger than %s", formatSize(maxFile))
 		return doc, nil

@@ -12,6 +12,7 @@ import (
 // networks) and its ban, all steps of it. The jail's
 // name follows, in upper case and with _ for -.
 const (
+	envOurs  = "TAILBAN_"
 	envLimit = "TAILBAN_LIMIT_"
 	envBan   = "TAILBAN_BAN_"
 )
@@ -29,6 +30,10 @@ func override(doc *document, env []string, jails []detector.Jail, names []string
 		bySuffix[s] = append(bySuffix[s], name)
 	}
 	for _, variable := range envNames(env) {
+		if !strings.HasPrefix(variable, envLimit) && !strings.HasPrefix(variable, envBan) {
+			envNode(doc, variable, "").warn("is ignored: of the environment only %sNAME and %sNAME override something", envLimit, envBan)
+			continue
+		}
 		prefix := envLimit
 		if strings.HasPrefix(variable, envBan) {
 			prefix = envBan
@@ -79,13 +84,13 @@ func envSuffix(jail string) string {
 	return strings.ToUpper(strings.ReplaceAll(jail, "-", "_"))
 }
 
-// envNames returns the names of the variables that override something, each
-// once, sorted.
+// envNames returns the names of the variables that are meant to override
+// something, each once, sorted.
 func envNames(env []string) []string {
 	var out []string
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, envLimit) || strings.HasPrefix(name, envBan) {
+		if strings.HasPrefix(name, envOurs) {
 			out = append(out, name)
 		}
 	}

@@ -15,6 +15,9 @@ func TestOverride(t *testing.T) {
 	if j := c.Jails[1]; j.Limit != 0 || !slices.Equal(j.Ban, ladder(24*time.Hour)) || j.Window != time.Minute {
 		t.Errorf("sign-in: %+v", j)
 	}
+	if w := c.Warnings(); len(w) != 3 || w[2].String() != "TAILBAN_CONFIG: is ignored: of the environment only TAILBAN_LIMIT_NAME and TAILBAN_BAN_NAME override something" {
+		t.Errorf("warnings %v", w)
+	}
 	if j := c.Jails[0]; j.Limit != 8 || !slices.Equal(j.Ban, ladder(time.Hour)) {
 		t.Errorf("web: %+v", j)
 	}

@@ -16,7 +16,9 @@ const formatJSON = "json"
 // one for each goroutine.
 func (l *Log) Parser() (parser.Format, error) {
 	if l.Fields != nil {
-		return parser.NewJSON(*l.Fields)
+		f := *l.Fields
+		f.Zone, f.Now = l.Zone, time.Now()
+		return parser.NewJSON(f)
 	}
 	return parser.New(l.Format, parser.Options{Header: l.Header, Zone: l.Zone, Now: time.Now()})
 }
@@ -38,6 +40,7 @@ func readFormat(t named, l *Log) {
 		l.Header, _ = n.text()
 	}
 	if n, ok := t.get("peer"); ok {
+		l.told = true
 		peer, _ := n.oneOf("connection", "rewritten")
 		l.Rewritten = peer == "rewritten"
 	}
@@ -60,15 +63,16 @@ func readFormat(t named, l *Log) {
 		l.Fields = readJSONFields(fields)
 	}
 	if l.Fields != nil {
-		for _, key := range []string{"header", "timezone"} {
-			if _, ok := t.get(key); ok {
-				t.doc.bad(t.path.key(key), "is not for format = %q: fields.forward names the header, and times need their offset", formatJSON)
-			}
+		if _, ok := t.get("header"); ok {
+			t.doc.bad(t.path.key("header"), "is not for format = %q: fields.forward names the header", formatJSON)
+		}
+		if _, ok := t.get("timezone"); ok && l.Fields.TimeForm != "" && l.Fields.TimeForm != "local" {
+			t.doc.bad(t.path.key("timezone"), `is for times without an offset: fields.time_form = "local", or none`)
 		}
 	}
 	switch f, err := l.Parser(); {
 	case err == nil:
-		l.logged = f.Fields()
+		l.logged, l.traits = f.Fields(), parser.TraitsOf(f)
 	case l.Fields != nil:
 		t.doc.bad(t.path.key("fields"), "%s", strings.TrimPrefix(err.Error(), "JSON fields: "))
 	case given:
@@ -106,7 +110,7 @@ func (n node) badFormat(err error) {
 		return
 	}
 	text, _ := n.v.(string)
-	if _, unknown := parser.NewFormat(text); unknown != nil && !strings.ContainsAny(text, "$%") {
+	if _, unknown := parser.NewFormat(text); unknown != nil && spec.Text == text && !strings.ContainsAny(text, "$%") {
 		n.bad("unknown format%s", suggest(text, append(parser.FormatNames(), formatJSON)))
 		return
 	}
@@ -117,7 +121,28 @@ func (n node) badFormat(err error) {
 	if spec.Hint != "" {
 		msg += "; " + spec.Hint
 	}
+	n.at.Line += n.doc.linesIn(n.at.Line, text, spec.Offset)
 	n.bad("%s", msg)
+}
+
+// linesIn returns how many lines behind the first one of a text its byte offset
+// stands, if the text is written over several lines between three single
+// quotes, which say nothing of their own: 0 if not.
+func (d *document) linesIn(line int, text string, offset int) int {
+	const open = "'''"
+	lines := strings.SplitN(d.text, "\n", line+1)
+	if line < 1 || len(lines) <= line || offset > len(text) {
+		return 0
+	}
+	_, behind, ok := strings.Cut(lines[line-1], open)
+	if !ok {
+		return 0
+	}
+	n := strings.Count(text[:offset], "\n")
+	if strings.TrimRight(behind, "\r") == "" {
+		n++ // TOML leaves out a line feed right behind the quotes
+	}
+	return n
 }
 
 // lines is text that may have several lines.
@@ -135,10 +160,21 @@ func (n node) zone() *time.Location {
 	if !ok {
 		return nil
 	}
-	z, err := time.LoadLocation(s)
+	z, err := LoadZone(s)
 	if err != nil {
-		n.bad(`must be the name of a time zone, like "Europe/Berlin" or "UTC"`)
-		return nil
+		n.bad("%v", err)
 	}
 	return z
+}
+
+// LoadZone returns the time zone of an IANA name.
+func LoadZone(name string) (*time.Location, error) {
+	if name == "Local" { // which Go takes for this host's, whatever that is
+		return nil, errors.New(`must be the IANA name of a time zone, like "Europe/Berlin": this host's is what /etc/localtime links to`)
+	}
+	z, err := time.LoadLocation(name)
+	if err != nil || name == "" {
+		return nil, errors.New(`must be the name of a time zone, like "Europe/Berlin" or "UTC"`)
+	}
+	return z, nil
 }

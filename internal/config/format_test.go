@@ -26,6 +26,8 @@ fields = { peer = "ip", time = "t", agent = 'headers.User-Agent[0]' }`,
 			line: `{"t":"2026-03-05T10:00:01Z","ip":"192.0.2.1","headers":{"User-Agent":["x"]}}`, peer: "192.0.2.1"},
 		{name: "zone", log: "format = '%h \"%r\" %{%d/%b/%Y %H:%M:%S}t'\ntimezone = \"Europe/Berlin\"",
 			line: `192.0.2.1 "GET / HTTP/1.1" 05/Mar/2026 10:00:01`, peer: "192.0.2.1"},
+		{name: "traefik-clf's peer told", log: "format = \"traefik-clf\"\npeer = \"connection\"",
+			line: `192.0.2.1 - - [05/Mar/2026:10:00:01 +0100] "GET / HTTP/1.1" 200 5 "-" "-" 1 "a" "b" 1ms`, peer: "192.0.2.1"},
 		{name: "JSON with Apache's empty user name", log: "format = \"json\"\nfields = { peer = \"ip\", time = \"t\" }",
 			line: `{"ip":"192.0.2.1","t":"2026-03-05T10:00:01Z","user":"""","x":1}`, peer: "192.0.2.1"},
 	}

@@ -27,7 +27,7 @@ func (c *Config) SaveLastGood() error {
 		err = keepCopy(filepath.Join(c.StateDir, lastGoodLists), lists)
 	}
 	if err == nil {
-		err = keepCopy(filepath.Join(c.StateDir, lastGoodFile), c.text)
+		err = keepCopy(filepath.Join(c.StateDir, lastGoodFile), []byte(c.doc.text))
 	}
 	if err != nil {
 		return fmt.Errorf("keep a copy of the configuration: %w", err)

@@ -32,6 +32,17 @@ func readLogs(top *section) (logs []Log, names []string) {
 	return logs, names
 }
 
+// checkPeers refuses a log that doesn't say whose its addresses are, where there
+// are proxies whose header the server may have believed.
+func checkPeers(doc *document, c *Config) {
+	for _, l := range c.Logs {
+		if l.traits.HeaderAsPeer && !l.told && len(c.TrustedProxies) > 0 {
+			doc.bad(keyPath("logs", l.Name, "format"), "format %q has no address of the connection: behind a proxy it has what the header says, "+
+				`which anybody writes if the server trusts anybody; log JSON (format = "traefik"), or say peer = "connection" or "rewritten"`, l.Format)
+		}
+	}
+}
+
 // files reads paths and patterns. owners says which log has named a path: one
 // that two logs follow would count every line twice.
 func (n node) files(log string, owners map[string]string) []string {

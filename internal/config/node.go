@@ -11,6 +11,7 @@ import (
 // document collects what is found wrong while its values are read.
 type document struct {
 	name     string
+	text     string
 	pos      *positions
 	problems Problems
 	warnings Problems

@@ -50,6 +50,8 @@ func (n node) addresses(list addressList, c *Config) []netip.Prefix {
 			}
 		case list.allowed && isHostName(s):
 			item.allowHost(s, once, c)
+		case list.allowed && isBareKey(s) && suggest(s, lists.Names()) == suggest("", lists.Names()):
+			item.bad("is no address, no provider%s and no host name, which has a dot in it; loopback is never banned anyway", suggest("", lists.Names()))
 		default:
 			if p, ok := item.prefix(s); ok && once.first(item, p.String()) {
 				out = append(out, p)

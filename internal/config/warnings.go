@@ -14,6 +14,7 @@ func warn(doc *document, c *Config) {
 	warnEnforcement(doc, c)
 	warnPlane(doc, c)
 	warnFields(doc, c)
+	warnRedirected(doc, c)
 	warnPaths(doc, c)
 	warnExcluded(doc, c)
 	warnForgotten(doc, c)
@@ -31,6 +32,10 @@ func warnLogs(doc *document, c *Config) {
 		if len(c.TrustedProxies) > 0 && !l.logged.Has(parser.FieldForward) {
 			doc.warn(at.key("format"), "format %q has no forwarding header: "+
 				"requests through trusted proxies count for nobody", l.FormatName())
+		}
+		if len(c.TrustedProxies) == 0 && l.traits.Connection && !l.Rewritten {
+			doc.warn(at.key("format"), "this logs the address of the connection, as behind a proxy, but no proxy is trusted: "+
+				"the proxy itself would be banned: set trusted_proxies")
 		}
 	}
 }

@@ -6,7 +6,34 @@ import (
 	"strings"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/parser"
 )
+
+// warnRedirected is about conditions on what the server changes before it logs
+// it.
+func warnRedirected(doc *document, c *Config) {
+	for _, j := range c.Jails {
+		where := keyPath("jails", j.Name, "where")
+		for _, l := range c.Logs {
+			if !slices.Contains(j.Logs, l.Name) {
+				continue
+			}
+			for _, x := range []struct {
+				at path
+				c  *detector.Conditions
+			}{{where, &j.Where.Match}, {where.key("not"), &j.Where.Not}} {
+				if len(x.c.Methods) > 0 && l.traits.Redirected.Has(parser.FieldMethod) {
+					doc.warn(x.at.key("method"), "log %q has the method as it is after internal redirects: error_page and ErrorDocument "+
+						"make it GET, so a POST that fails isn't seen as one: log the request ($request, %%r or %%<m)", l.Name)
+				}
+				if len(x.c.Paths) > 0 && l.traits.Redirected.Has(parser.FieldPath) {
+					doc.warn(x.at.key("path"), "log %q has the path as it is after internal redirects: with try_files, index or "+
+						"error_page it is that of the page served: log the request ($request) or $request_uri", l.Name)
+				}
+			}
+		}
+	}
+}
 
 // warnPaths is about patterns that no path can match, as paths are decoded and
 // resolved before they are compared.

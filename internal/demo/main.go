@@ -18,7 +18,7 @@ import (
 )
 
 // insideEnv marks the process that runs in namespaces of its own.
-const insideEnv = "TAILBAN_DEMO_INSIDE"
+const insideEnv = "INSIDE_TAILBAN_DEMO"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -120,8 +120,9 @@ func ask(c net.Conn, path string) error {
 	return err
 }
 
-// nginx starts a real nginx in the server's namespace.
-func (l *lab) nginx() *exec.Cmd {
+// nginx starts a real nginx in the server's namespace, with more lines for its
+// http block.
+func (l *lab) nginx(more ...string) *exec.Cmd {
 	l.t.Helper()
 	bin, err := exec.LookPath("nginx")
 	if err != nil {
@@ -138,9 +139,10 @@ http {
 	access_log %[1]s/access.log combined;
 	client_body_temp_path %[1]s/t1; proxy_temp_path %[1]s/t2; fastcgi_temp_path %[1]s/t3;
 	uwsgi_temp_path %[1]s/t4; scgi_temp_path %[1]s/t5;
+	%[2]s
 	server { listen 80; listen [::]:80; location / { return 200 "$uri\n"; } }
 }
-`, l.dir)
+`, l.dir, strings.Join(more, "\n"))
 	path := l.write("nginx.conf", conf)
 	cmd := exec.Command(bin, "-p", l.dir, "-e", filepath.Join(l.dir, "error.log"), "-c", path)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
