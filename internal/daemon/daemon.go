@@ -72,6 +72,7 @@ func newDaemon(o Options) *daemon {
 		hub:       newHub(),
 		questions: make(chan question),
 		reloading: make(chan struct{}, 1),
+		keep:      newSwap[*config.Config](),
 		listing:   make(chan struct{}, 1),
 		ended:     make(chan struct{}),
 		batches:   make(chan *source.Batch, 16),
@@ -112,9 +113,9 @@ type daemon struct {
 	reading context.Context // of what reads logs
 	serving context.Context // of what serves the engine, and outlives it
 
-	reloading chan struct{} // holds a token while a reload is under way, or must not begin
-	listing   chan struct{} // holds a token while bans are listed
-	keeping   sync.Mutex    // one copy of the configuration is written at a time
+	reloading chan struct{}         // holds a token while a reload is under way, or must not begin
+	listing   chan struct{}         // holds a token while bans are listed
+	keep      *swap[*config.Config] // of which a copy is to be kept
 
 	mu     sync.Mutex // of what a reload changes
 	config *config.Config
@@ -172,7 +173,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.serving, stopServing = context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	d.reading = ctx
-	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances()}
+	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), d.startKeeper()}
 	d.hosts.start(d)
 	for _, e := range d.action {
 		e.start(d)

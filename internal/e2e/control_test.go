@@ -98,8 +98,10 @@ func TestSeeingAndSteering(t *testing.T) {
 		t.Errorf("the allowance did not outlast the daemon: %v", err)
 	}
 	l.run(words("explain 203.0.113.66"), "allowed")
+	l.run(words("bans"), "no bans") // a network that holds somebody allowed is no target
 	l.run(words("allow --end 203.0.113.66"))
-	l.wait("the network to be banned again", func() bool { return attacker.get("/") != nil })
+	l.run(words("ban 203.0.113.66"))
+	l.wait("the ban", func() bool { return attacker.get("/") != nil })
 	l.run(words("unban --all"), "1")
 	l.wait("the end of all bans", func() bool { return attacker.get("/") == nil })
 	l.run(words("status --check"))
