@@ -40,6 +40,8 @@ func TestForwardingInTheSample(t *testing.T) {
 		{"the header names the peer", "", "", lines(90, one("10.0.0.2"), one("10.0.0.2")), ""},
 		{"trusted", "trusted_proxies = \"10.0.0.0/8\"\n", "", lines(90, one("10.0.0.2"), each("203.0.113.")), ""},
 		{"rewritten", "", "peer = \"rewritten\"\n", lines(90, one("198.51.100.7"), each("203.0.113.")), ""},
+		{"of which the configuration tells", "", `format = '$realip_remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for"'` + "\n",
+			lines(90, one("10.0.0.2"), each("203.0.113.")), ""},
 		{"no header at all", "", "", lines(90, each("198.51.100."), one("0.012")),
 			at + "what stands in the place of the forwarding header is no address in 90 of the first 90 lines of " + file + ": see tailban probe"},
 		{"garbage from a client", "", "", lines(90, each("198.51.100."), func(i int) string { return []string{"-", "x", "203.0.113.9"}[i%3] }), ""},
@@ -47,7 +49,10 @@ func TestForwardingInTheSample(t *testing.T) {
 		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		text := fmt.Sprintf("%s[logs.a]\nfiles = %q\nformat = \"nginx\"\n%s[jails.web]\nlimit = 50\nwindow = \"60s\"\nban = \"1h\"\n", tt.top, file, tt.log)
+		if !strings.HasPrefix(tt.log, "format") {
+			tt.log = "format = \"nginx\"\n" + tt.log
+		}
+		text := fmt.Sprintf("%s[logs.a]\nfiles = %q\n%s[jails.web]\nlimit = 50\nwindow = \"60s\"\nban = \"1h\"\n", tt.top, file, tt.log)
 		c, err := config.Parse("jails.toml", []byte(text), nil)
 		if err != nil {
 			t.Fatal(err)
