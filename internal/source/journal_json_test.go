@@ -69,7 +69,7 @@ func TestJournalEntries(t *testing.T) {
 
 // An entry takes no more memory than the limit, however it is written.
 func TestJournalEntryIsBounded(t *testing.T) {
-	const size = 32 << 20
+	const size = 3 << 20
 	for name, in := range map[string]io.Reader{
 		"text":  io.MultiReader(strings.NewReader(`{"MESSAGE":"`), io.LimitReader(endless("x"), size), strings.NewReader(`","__CURSOR":"c"}`+"\n")),
 		"bytes": io.MultiReader(strings.NewReader(`{"MESSAGE":[1`), io.LimitReader(endless(",65"), size/3*3), strings.NewReader(`],"__CURSOR":"c"}`+"\n")),

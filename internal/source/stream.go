@@ -113,16 +113,15 @@ func (s *stream) send(ctx context.Context, out chan<- *Batch, c *chunk, behind i
 		s.offset++ // for the line feed that is missing, so that no two lines have one place
 	}
 	b.Next, b.Position = s.offset, s.position(c.cursor)
-	n, lines := int64(len(c.buf)), c.lines
-	if !s.hand(ctx, out, b) {
-		return false
-	}
-	s.lines.Add(lines)
-	s.bytes.Add(n)
+	s.lines.Add(c.lines)
+	s.bytes.Add(int64(len(c.buf)))
 	if c.cut {
 		s.cut.Add(1)
 	}
 	s.last.Store(time.Now().UnixNano())
+	if !s.hand(ctx, out, b) {
+		return false
+	}
 	*c = chunk{}
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 )
 
 // beginSource runs a source with a consumer as begin does for files.
@@ -26,6 +27,21 @@ func (s *session) announced() Position {
 	s.t.Helper()
 	s.quietUntil("the first position", func() bool { return len(s.positions) > 0 })
 	return s.positions[identity{}]
+}
+
+// waitUntil waits for a condition, while nobody takes lines.
+func waitUntil(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
 }
 
 // contiguous checks that every byte has a place of its own.
