@@ -47,6 +47,7 @@ type stream struct {
 	lines, bytes, last, cut                           atomic.Int64
 	malformed, refused, dropped, lost, gaps, restarts atomic.Int64
 
+	once  sync.Once
 	mu    sync.Mutex
 	state State
 	err   string
@@ -148,6 +149,29 @@ func (s *stream) trouble(msg string, err error) {
 		s.log.Warn(msg+", trying again", slog.Any("err", err))
 	}
 	s.state, s.err = Failing, text
+}
+
+// failed notes trouble that lasts.
+func (s *stream) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state, s.err = Failing, err.Error()
+}
+
+// waiting says that there is nothing to read yet.
+func (s *stream) waiting(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text := err.Error(); s.said != text {
+		s.said = text
+		s.log.Warn("nothing there yet, waiting for it", slog.Any("err", err))
+	}
+	s.state, s.err = Waiting, err.Error()
+}
+
+// warnOnce logs what is dubious, once.
+func (s *stream) warnOnce(msg string) {
+	s.once.Do(func() { s.log.Warn(msg) })
 }
 
 func (s *stream) stats() StreamStats {
