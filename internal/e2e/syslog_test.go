@@ -276,10 +276,10 @@ func TestNginxToSyslogSocketMadeAnew(t *testing.T) {
 	comes("/3")
 	l.end()
 	send("/4")
-	send("/5")
+	send("/5") // nginx answers before it logs, so that only /4 is sure to be logged by now
 	l.run(nil)
 	comes("/6")
-	for _, lost := range []string{"/2", "/4", "/5"} {
+	for _, lost := range []string{"/2", "/4"} {
 		if l.count(lost) != 0 {
 			t.Errorf("%s is not lost: say so in docs/sources.md", lost)
 		}
