@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -155,7 +159,7 @@ func TestInsideSystemd(t *testing.T) {
 		t.Skip("runs inside of TestJournal")
 	}
 	l := &lab{t: t}
-	i := &inside{T: t, wait: l.wait, units: []string{"shop.service", "check.service"}}
+	i := &inside{T: t, wait: l.wait, units: []string{"shop.service", "check.service", "web.service"}}
 	if os.Getuid() != 0 {
 		i.begin(source.Position{Log: "shop", Path: "journal:shop.service"})
 		i.wait("the hint", func() bool { return strings.Contains(i.j.Stats().Err, "SupplementaryGroups=systemd-journal") })
@@ -182,6 +186,7 @@ func TestInsideSystemd(t *testing.T) {
 
 	i.underLoad()
 	i.oneLineEach()
+	i.nginx()
 	i.gaps()
 
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestInsideSystemd$", "-test.v")
@@ -262,6 +267,154 @@ func (i *inside) endOf() source.Position {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return *i.at
+}
+
+const (
+	received = "/run/received"
+
+	webConfig = `
+daemon off;
+user www-data;
+worker_processes 2;
+pid /run/web.pid;
+error_log /run/web.error;
+events {}
+http {
+	access_log syslog:server=unix:/dev/log,nohostname,tag=nginx combined;
+	access_log syslog:server=unix:/run/tailban-log/nginx.sock,nohostname,tag=nginx combined;
+	server { listen 127.0.0.1:80; location / { return 200 "$uri\n"; } }
+}
+`
+)
+
+// nginx: its lines come from the journal, by way of /dev/log, and from the
+// socket of our socket unit, though the service behind it is restarted under
+// load: each once.
+func (i *inside) nginx() {
+	i.Helper()
+	if _, err := exec.LookPath("nginx"); err != nil {
+		i.Log("no nginx here")
+		return
+	}
+	if err := os.WriteFile("/run/web.conf", []byte(webConfig), 0o644); err != nil {
+		i.Fatal(err)
+	}
+	i.run("systemctl", "start", "tailban.socket")
+	i.run("systemd-run", "--collect", "--quiet", "--unit=web.service", "nginx", "-c", "/run/web.conf")
+	get := func(path string) error {
+		resp, err := http.Get("http://127.0.0.1" + path)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		return errors.Join(err, resp.Body.Close())
+	}
+	i.wait("nginx", func() bool { return get("/begin") == nil })
+	// Slow enough for what comes during a restart to fit into the send buffer
+	// of a worker: docs/sources.md tells how much that is.
+	const requests = 600
+	asked := make(chan error, 1)
+	go func() {
+		pace := time.NewTicker(2 * time.Millisecond)
+		defer pace.Stop()
+		for n := range requests {
+			<-pace.C
+			if err := get(fmt.Sprintf("/%d", n)); err != nil {
+				asked <- err
+				return
+			}
+		}
+		asked <- nil
+	}()
+	size := func() int64 {
+		fi, err := os.Stat(received)
+		if err != nil {
+			return 0
+		}
+		return fi.Size()
+	}
+	restarts := 0
+	for running := true; running; restarts++ {
+		before := size()
+		i.wait("lines, or the end", func() bool {
+			select {
+			case err := <-asked:
+				running = false
+				if err != nil {
+					i.Error(err)
+				}
+			default:
+			}
+			return !running || size() > before
+		})
+		i.run("systemctl", "restart", "tailban.service")
+	}
+	once := func(where string, lines []string) {
+		i.Helper()
+		got := map[string]int{}
+		for _, line := range lines {
+			if _, rest, ok := strings.Cut(line, `"GET /`); ok && strings.HasPrefix(line, "127.0.0.1 - - [") {
+				path, _, _ := strings.Cut(rest, " ")
+				got[path]++
+			} else {
+				i.Errorf("%s has %q", where, line)
+			}
+		}
+		for n := range requests {
+			if k := got[strconv.Itoa(n)]; k != 1 {
+				i.Errorf("%s: request %d came %d times", where, n, k)
+			}
+		}
+	}
+	once("the journal", i.take(requests+1, "127.0.0.1 "))
+	var lines []string
+	defer func() {
+		if i.Failed() {
+			said, _ := os.ReadFile("/receiver")
+			i.Logf("of %d requests and %d restarts came %d; the receiver said\n%s", requests, restarts, len(lines), said)
+		}
+	}()
+	i.wait("all lines at the socket", func() bool {
+		b, _ := os.ReadFile(received)
+		lines = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+		return len(lines) >= requests+1
+	})
+	once("the socket", lines)
+	i.Logf("%d requests of nginx, %d restarts of the service behind the socket", requests, restarts)
+}
+
+// TestInsideReceiver is the service behind the socket.
+func TestInsideReceiver(t *testing.T) {
+	if os.Getenv(insideSystemd) == "" {
+		t.Skip("runs inside of TestJournal")
+	}
+	files, err := source.Activated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := os.OpenFile(received, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
+	defer stop()
+	y := source.NewSyslog(source.SyslogOptions{
+		Log: "nginx", Network: "unix", Address: "/run/tailban-log/nginx.sock", FromUsers: []string{"www-data"},
+		File: files["nginx"], Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	out := make(chan *source.Batch)
+	go func() {
+		defer close(out)
+		if err := y.Run(ctx, out); err != nil {
+			t.Error(err)
+		}
+	}()
+	for b := range out {
+		if _, err := to.Write(b.Data); err != nil {
+			t.Error(err)
+		}
+		b.Done()
+	}
 }
 
 // gaps: entries that are gone before they were read are told.
