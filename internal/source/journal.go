@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os/exec"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // JournalOptions says what to read of the systemd journal. Log and Units are
@@ -42,6 +44,7 @@ type Journal struct {
 	s       *stream
 	program string
 	pause   pauses
+	settle  time.Duration // how long a child lives that is well, though nothing comes
 }
 
 var _ Source = (*Journal)(nil)
@@ -51,7 +54,7 @@ const journalScheme = "journal:"
 // NewJournal starts nothing.
 func NewJournal(o JournalOptions) *Journal {
 	return &Journal{
-		o: o, program: "journalctl", pause: newPauses(),
+		o: o, program: "journalctl", pause: newPauses(), settle: 2 * time.Second,
 		s: newStream(o.Log, journalScheme+strings.Join(o.Units, ","), o.MaxLine, o.Logger),
 	}
 }
@@ -147,7 +150,8 @@ func (j *Journal) newest(ctx context.Context) (string, error) {
 	return cursor, nil
 }
 
-// follow sends entries until the child ends or ctx is done.
+// follow sends entries until the child ends or ctx is done. The error is why it
+// has ended, unless that was told already.
 func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) error {
 	args := []string{"--follow", "--no-tail"}
 	if at.cursor != "" {
@@ -155,26 +159,36 @@ func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) erro
 		// the next one, and doesn't tell.
 		args = append(args, "--cursor="+at.cursor)
 	}
-	var lost bool // the place of the cursor
+	var lost, told atomic.Bool // the place of the cursor; what is wrong
 	c, err := startChild(ctx, func(line string) {
 		switch {
 		case denied(line):
+			told.Store(true)
 			j.s.trouble("cannot read the journal", withHint(errors.New(line)))
 		case strings.Contains(line, "seek to cursor"):
-			lost = true
+			lost.Store(true)
 		}
 	}, j.program, j.args(args...)...)
 	if err != nil {
 		return withHint(err)
 	}
-	j.s.fine(Following)
+	settled := time.AfterFunc(j.settle, func() {
+		if !told.Load() {
+			j.s.fine(Following)
+		}
+	})
+	defer settled.Stop()
 	if err := j.entries(ctx, out, c, at); err != nil {
 		if err = c.wait(); err == nil {
 			err = errors.New("no error was told")
 		}
-		if lost {
+		settled.Stop()
+		if lost.Load() {
 			j.gap("the place in the journal is not known any more, reading from the oldest entry; lines may have been lost or come twice")
 			*at = place{}
+		}
+		if told.Load() {
+			return nil
 		}
 		return withHint(err)
 	}
@@ -187,7 +201,7 @@ func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *
 	r := newJournalReader(c.stdout, j.s.maxLine)
 	b := builder{s: j.s}
 	expect := at.cursor
-	for {
+	for first := true; ; {
 		if r.r.Buffered() == 0 && !b.flush(ctx, out) {
 			return nil
 		}
@@ -202,7 +216,11 @@ func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *
 			}
 			return err
 		}
-		j.pause.reset()
+		if first {
+			first = false
+			j.pause.reset()
+			j.s.fine(Following)
+		}
 		cursor := string(r.cursor.buf)
 		if expect != "" {
 			known := sameEntry(cursor, expect)

@@ -30,6 +30,7 @@ case "$*" in
 *--lines=1*) cat %[1]s/stderr >&2; exec cat %[1]s/newest ;;
 esac
 cat %[1]s/stderr >&2
+test -e %[1]s/exit && exit 1
 exec cat %[1]s/follow
 `, f.dir))
 	must(t, os.Chmod(f.path("program"), 0o700))
@@ -80,10 +81,27 @@ func (f *fakeJournal) begin(o JournalOptions) (*session, *Journal) {
 			o.Units = []string{"nginx.service", "nginx@a.service"}
 		}
 		j = NewJournal(o)
-		j.program, j.pause.least = f.path("program"), time.Millisecond
+		j.program, j.pause.least, j.settle = f.path("program"), time.Millisecond, 100*time.Millisecond
 		return j
 	})
 	return s, j
+}
+
+// beginQuietly begins, and waits for the child to have failed some times.
+func (f *fakeJournal) beginQuietly(o JournalOptions) *session {
+	f.t.Helper()
+	s, j := f.begin(o)
+	s.quietUntil("some restarts", func() bool { return j.Stats().Restarts > 3 && j.Stats().State == Failing })
+	return s
+}
+
+// Nothing comes, and nothing is wrong.
+func TestJournalIsSilent(t *testing.T) {
+	f := newFakeJournal(t)
+	s, j := f.begin(JournalOptions{FromStart: true})
+	s.announced()
+	f.journal()
+	s.quietUntil("it to be fine", func() bool { return j.Stats().State == Following })
 }
 
 func TestJournalFromNow(t *testing.T) {
@@ -222,24 +240,32 @@ func TestJournalPlaceUnknown(t *testing.T) {
 }
 
 func TestJournalCannotBeRead(t *testing.T) {
-	for _, tt := range []struct {
-		name, stderr, hint string
-	}{
-		{"denied", "No journal files were opened due to insufficient permissions.\n", "SupplementaryGroups=systemd-journal"},
-		{"own only", "Hint: You are currently not seeing messages from other users and the system.\n      Users in groups 'adm' can see all.\n", "SupplementaryGroups=systemd-journal"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFakeJournal(t)
-			f.set("stderr", tt.stderr)
-			s, j := f.begin(JournalOptions{FromStart: true})
-			s.quietUntil("the trouble", func() bool { return j.Stats().State == Failing })
-			f.journal().Close()
-			s.quietUntil("a restart", func() bool { return j.Stats().Restarts > 0 })
-			if st := j.Stats(); !strings.Contains(s.said.String(), tt.hint) {
-				t.Errorf("stats %+v, said %s", st, s.said)
+	const hint = "SupplementaryGroups=systemd-journal"
+	t.Run("denied", func(t *testing.T) {
+		f := newFakeJournal(t)
+		f.set("stderr", "No journal files were opened due to insufficient permissions.\n")
+		f.set("exit", "")
+		for _, fromStart := range []bool{true, false} {
+			s := f.beginQuietly(JournalOptions{FromStart: fromStart})
+			if n := s.said.count(hint); n != 1 || s.said.count("level=WARN") != 1 || s.said.count("again") != 1 {
+				t.Errorf("said %d times: %s", n, s.said)
 			}
-		})
-	}
+			s.stop()
+		}
+	})
+	t.Run("own entries only", func(t *testing.T) {
+		f := newFakeJournal(t)
+		f.set("stderr", "Hint: You are currently not seeing messages from other users and the system.\n      Users in groups 'adm' can see all.\n")
+		s, j := f.begin(JournalOptions{FromStart: true})
+		s.quietUntil("the trouble", func() bool { return strings.Contains(j.Stats().Err, hint) })
+		w := f.journal()
+		f.set("stderr", "")
+		write(t, w, entry(1, "one"))
+		s.wants("one\n")
+		if st := j.Stats(); st.State != Following || st.Err != "" {
+			t.Errorf("stats %+v", st)
+		}
+	})
 	t.Run("no journalctl", func(t *testing.T) {
 		var j *Journal
 		s := beginSource(t, func(l *slog.Logger) Source {

@@ -71,8 +71,8 @@ type Position struct {
 // Source is a place where lines come from.
 type Source interface {
 	// Run sends batches until ctx is done, which is success (nil). It blocks
-	// while out is not taken from; it never drops anything. It does not close
-	// out. A file that cannot be read is reported to the logger and tried
-	// again, and never ends Run.
+	// while out is not taken from; only Syslog drops anything, and counts it.
+	// It does not close out. What cannot be read is reported to the logger
+	// and tried again, and never ends Run.
 	Run(ctx context.Context, out chan<- *Batch) error
 }

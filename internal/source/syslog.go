@@ -93,8 +93,7 @@ type Syslog struct {
 	q     *spool
 	pause pauses
 	conns atomic.Int64
-	full  sync.Once  // says that too many connections are open
-	run   sync.Mutex // held by Run
+	full  sync.Once // says that too many connections are open
 }
 
 var _ Source = (*Syslog)(nil)
@@ -121,8 +120,6 @@ func (y *Syslog) Stats() StreamStats {
 // long. After ctx is done it offers what it has taken from the socket for half
 // a second more. It must not run twice.
 func (y *Syslog) Run(ctx context.Context, out chan<- *Batch) error {
-	y.run.Lock()
-	defer y.run.Unlock()
 	_, _, ok := y.s.resume(ctx, out, y.o.Resume)
 	if !ok || !y.s.announce(ctx, out, "") {
 		return nil

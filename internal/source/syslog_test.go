@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -409,4 +410,38 @@ func TestSyslogHandsOverAtTheEnd(t *testing.T) {
 	waitUntil(t, "all to be read", func() bool { st := y.Stats(); return st.Queued+st.Bytes >= 500 })
 	s.cancel()
 	s.wants(strings.Repeat("line\n", 100))
+}
+
+// What the logger of util-linux sends in its formats; Apache logs through it.
+func TestSyslogFromLogger(t *testing.T) {
+	if _, err := exec.LookPath("logger"); err != nil {
+		t.Skip("needs logger")
+	}
+	path := socketPath(t)
+	udp, tcp := freePort(t, "udp"), freePort(t, "tcp")
+	port := func(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+	for name, tt := range map[string]struct {
+		o    SyslogOptions
+		args []string
+	}{
+		"unix, RFC 3164":          {SyslogOptions{Network: "unix", Address: path, FromUsers: []string{me()}}, []string{"--socket", path}},
+		"unix, with a pid":        {SyslogOptions{Network: "unix", Address: path, FromUsers: []string{me()}}, []string{"--socket", path, "--id=4242"}},
+		"UDP, RFC 5424":           {SyslogOptions{Network: "udp", Address: udp}, []string{"--server", "127.0.0.1", "--port", port(udp), "--udp", "--rfc5424"}},
+		"UDP, RFC 3164 with host": {SyslogOptions{Network: "udp", Address: udp}, []string{"--server", "127.0.0.1", "--port", port(udp), "--udp", "--rfc3164"}},
+		"UDP, RFC 5424 with data": {SyslogOptions{Network: "udp", Address: udp}, []string{"--server", "127.0.0.1", "--port", port(udp), "--udp", "--sd-id", "x@1", "--sd-param", `k="v"`}},
+		"TCP, lines":              {SyslogOptions{Network: "tcp", Address: tcp}, []string{"--server", "127.0.0.1", "--port", port(tcp), "--tcp"}},
+		"TCP, counted":            {SyslogOptions{Network: "tcp", Address: tcp}, []string{"--server", "127.0.0.1", "--port", port(tcp), "--tcp", "--octet-count"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, y := beginSyslog(t, tt.o)
+			s.following(y)
+			cmd := exec.Command("logger", append([]string{"--tag", "shop", "--size", "64KiB"}, tt.args...)...)
+			cmd.Stdin = strings.NewReader(line1 + "\n" + line1 + "2\n")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			s.wants(line1 + "\n" + line1 + "2\n")
+			s.stop()
+		})
+	}
 }
