@@ -438,5 +438,14 @@ func (i *inside) gaps() {
 	if got := i.take(2, "g "); !slices.Equal(got, []string{"g kept", "g new"}) || i.j.Stats().Gaps != 1 {
 		i.Errorf("with a cursor that is none: got %q, %+v; it said\n%s", got, i.j.Stats(), i.log)
 	}
+	// The last entry of all is gone, and there is none behind it yet.
+	at = i.end()
+	i.lines = nil
+	i.run("journalctl", "--rotate", "--vacuum-size=1")
+	i.begin(at)
+	i.say("g at last")
+	if got := i.take(1, "g "); !slices.Equal(got, []string{"g at last"}) {
+		i.Errorf("got %q; it said\n%s", got, i.log)
+	}
 	i.end()
 }

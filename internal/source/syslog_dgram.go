@@ -180,12 +180,15 @@ func listenUnix(path string) (*net.UnixConn, error) {
 }
 
 // makeFolder makes a folder that every user can enter. One that is there stays
-// as it is.
+// as it is, but must not let every user put something else in our socket's place.
 func makeFolder(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
+	if fi, err := os.Stat(dir); err == nil {
+		if fi.Mode().Perm()&0o002 != 0 && fi.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("every user can change what is in %s: give the socket a folder of its own", dir)
+		}
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the socket: %w", err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask

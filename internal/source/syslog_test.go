@@ -159,6 +159,14 @@ func TestSyslogUnixPlaces(t *testing.T) {
 			t.Errorf("stats %+v, said %s", y.Stats(), s.said)
 		}
 	})
+	t.Run("in a folder of everybody's", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.Chmod(dir, 0o777))
+		s, y := beginSyslog(t, SyslogOptions{Network: "unix", Address: filepath.Join(dir, "s"), FromUsers: []string{me()}})
+		s.quietUntil("the trouble", func() bool { return strings.Contains(y.Stats().Err, "folder of its own") })
+		must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+		s.following(y)
+	})
 	t.Run("a file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "s")
 		must(t, os.WriteFile(path, []byte("x"), 0o600))
