@@ -17,7 +17,7 @@ import (
 func TestDocumentedConfigurations(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^```toml\n(.*?)^```$")
 	found := 0
-	for _, file := range []string{"README.md", "docs/configuration.md", "docs/concepts.md", "docs/formats.md"} {
+	for _, file := range []string{"README.md", "docs/configuration.md", "docs/concepts.md", "docs/formats.md", "docs/sources.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestDocumentedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := regexp.MustCompile(`(?:\.get|\.sub|\.group|option)\((?:s, )?"([a-z_]+)"`)
+	read := regexp.MustCompile(`(?:\.get|\.sub|\.group|option|\bone)\((?:s, )?"([a-z_]+)"`)
 	keys := 0
 	for _, f := range files {
 		if strings.HasSuffix(f, "_test.go") {

@@ -14,7 +14,7 @@ type Offence struct {
 	Last   time.Time    `json:"last"` // event time of the latest decision
 }
 
-// Position is how far a file has been counted.
+// Position is how far a file, or the journal, has been counted.
 type Position struct {
 	Log    string `json:"log"`
 	Path   string `json:"path"`
@@ -27,6 +27,9 @@ type Position struct {
 	// inode.
 	Head    string `json:"head"`
 	HeadLen int64  `json:"head_len"`
+
+	// Cursor is an entry of the journal, the last that was counted.
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // OffenceKey is what an offence is stored under.

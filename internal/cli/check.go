@@ -66,7 +66,7 @@ func describe(w io.Writer, path string, c *config.Config) error {
 	fmt.Fprintf(&b, "%s is good.\n\nLogs\n", path)
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, l := range c.Logs {
-		fmt.Fprintf(tw, "  %s\t%s\t%s\n", l.Name, l.FormatName(), filesNow(l.Files))
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", l.Name, l.FormatName(), sourceNow(&l))
 	}
 	tw.Flush()
 	fmt.Fprintln(&b, "\nJails")
@@ -154,6 +154,14 @@ func deniedText(d *detector.Deny) string {
 
 // maxNamed is how many of the files that a pattern matches are named.
 const maxNamed = 5
+
+// sourceNow tells where a log's lines come from.
+func sourceNow(l *config.Log) string {
+	if len(l.Files) > 0 {
+		return filesNow(l.Files)
+	}
+	return l.Source()
+}
 
 // filesNow tells what a log's patterns match at this moment.
 func filesNow(patterns []string) string {

@@ -45,6 +45,7 @@ func checkFiles(c *config.Config, path string, user *access.User) []config.Probl
 			f.pattern(c.At(n, "logs", c.Logs[i].Name, "files"), pattern)
 		}
 		f.content(&c.Logs[i])
+		f.source(&c.Logs[i])
 	}
 	if user != nil {
 		for _, l := range c.Lists {
@@ -52,6 +53,31 @@ func checkFiles(c *config.Config, path string, user *access.User) []config.Probl
 		}
 	}
 	return f.warnings
+}
+
+// source checks what a log reads that is no file.
+func (f *fileCheck) source(l *config.Log) {
+	if s := l.Syslog; s != nil {
+		for n, name := range s.FromUsers {
+			if _, err := access.Lookup(name, nil); err != nil {
+				f.warn(f.conf.At(n, "logs", l.Name, "from_users"), "there is no user %q here: until there is, messages of that user are refused", name)
+			}
+		}
+	}
+	if l.FIFO == "" {
+		return
+	}
+	at := f.conf.At(0, "logs", l.Name, "fifo")
+	switch info, err := os.Stat(l.FIFO); {
+	case errors.Is(err, fs.ErrNotExist):
+		f.warn(at, "%s isn't there yet: mkfifo makes it", l.FIFO)
+	case err != nil:
+		f.warn(at, "%s can't be looked at: %v; run this check as root", l.FIFO, err)
+	case info.Mode()&fs.ModeNamedPipe == 0:
+		f.warn(at, "%s is no named pipe", l.FIFO)
+	case info.Mode().Perm()&0o002 != 0:
+		f.warn(at, "every user of this machine can write to %s, and have anybody banned", l.FIFO)
+	}
 }
 
 func (f *fileCheck) warn(at config.Problem, format string, args ...any) {

@@ -16,6 +16,7 @@ import (
 	"github.com/tailban/tailban/internal/control"
 	tailband "github.com/tailban/tailban/internal/daemon"
 	"github.com/tailban/tailban/internal/replay"
+	"github.com/tailban/tailban/internal/source"
 	"golang.org/x/term"
 )
 
@@ -128,6 +129,10 @@ func runDaemon(ctx context.Context, p *Process, o tailband.Options) error {
 		o.Host = "localhost"
 	}
 	o.Version = versionText(p.Version)
+	o.Stdin, _ = p.In.(*os.File)
+	if o.Sockets, err = source.Activated(); err != nil {
+		o.Log.Error("sockets that the service manager has passed can't be used", "err", err)
+	}
 	// Errors mean that no service manager listens.
 	context.AfterFunc(ctx, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) })
 	o.Ready = func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) }

@@ -65,10 +65,15 @@ type List struct {
 	Entries int // different ones
 }
 
-// Log is one set of files in one format.
+// Log is where lines of one format come from: one of Files, Journal, Syslog,
+// Stdin and FIFO, and none in Builtin.
 type Log struct {
 	Name      string
-	Files     []string           // absolute paths, or patterns of filepath.Match; empty only in Builtin
+	Files     []string           // absolute paths, or patterns of filepath.Match
+	Journal   []string           // systemd units, with their suffix
+	Syslog    *Syslog            // a socket
+	Stdin     bool               // standard input
+	FIFO      string             // absolute path of a named pipe
 	Format    string             // what parser.New takes, or "json"; empty, in Builtin, means: guess it
 	Header    string             // the forwarding header; empty: the format's
 	Zone      *time.Location     // for times without an offset; nil: none

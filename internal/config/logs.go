@@ -12,11 +12,7 @@ func readLogs(top *section) (logs []Log, names []string) {
 	owners := map[string]string{}
 	for _, t := range tables {
 		l := Log{Name: t.name, Format: DefaultFormat, MaxLine: DefaultMaxLine}
-		if n, ok := t.get("files"); ok {
-			l.Files = n.files(t.name, owners)
-		} else {
-			t.missing("files", "required: an absolute path, or a list of them")
-		}
+		readSource(t, &l, owners)
 		readFormat(t, &l)
 		if n, ok := t.get("max_line"); ok {
 			size, _ := n.size(1<<10, 16<<20)
@@ -43,8 +39,8 @@ func checkPeers(doc *document, c *Config) {
 	}
 }
 
-// files reads paths and patterns. owners says which log has named a path: one
-// that two logs follow would count every line twice.
+// files reads paths and patterns. owners says which log has named a path, or
+// another place of lines: one that two logs read would count every line twice.
 func (n node) files(log string, owners map[string]string) []string {
 	var out []string
 	n.nonEmptyTexts(func(item node, s string) bool {
@@ -52,19 +48,27 @@ func (n node) files(log string, owners map[string]string) []string {
 			return false
 		}
 		file := filepath.Clean(s)
-		switch owner, taken := owners[file]; {
-		case taken && owner == log:
-			item.bad("is listed twice")
-			return false
-		case taken:
-			item.bad("is also in logs.%s: every line would count twice", owner)
+		if !item.own(file, log, owners) {
 			return false
 		}
-		owners[file] = log
 		out = append(out, file)
 		return true
 	})
 	return out
+}
+
+// own notes that a log reads something, unless one does already.
+func (n node) own(what, log string, owners map[string]string) bool {
+	switch owner, taken := owners[what]; {
+	case taken && owner == log:
+		n.bad("is listed twice")
+		return false
+	case taken:
+		n.bad("is also in logs.%s: every line would count twice", owner)
+		return false
+	}
+	owners[what] = log
+	return true
 }
 
 func (n node) checkFile(s string) bool {

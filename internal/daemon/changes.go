@@ -141,12 +141,12 @@ func logSettings(c *config.Config) map[string][]setting {
 			fields = fmt.Sprintf("%q", *l.Fields)
 		}
 		m[l.Name] = []setting{
-			{"files", strings.Join(l.Files, ", ")}, {"format", l.Format}, {"header", l.Header}, {"timezone", l.Zone.String()},
+			{"files", strings.Join(l.Files, ", ")}, {"from", l.Source()}, {"format", l.Format}, {"header", l.Header}, {"timezone", l.Zone.String()},
 			{"peer", strconv.FormatBool(l.Rewritten)}, {"fields", fields}, {"max_line", strconv.Itoa(l.MaxLine)},
 			{"after_unparsed", strconv.FormatBool(l.SkipAfterUnparsed)},
 		}
 		if l.Zone == nil {
-			m[l.Name][3].text = ""
+			m[l.Name][4].text = ""
 		}
 	}
 	return m

@@ -48,6 +48,11 @@ type Options struct {
 	// Reloads are signals that ask for a reload; nil: there are none.
 	Reloads <-chan os.Signal
 
+	// Sockets are those that the service manager has made, by the log that
+	// takes them; Stdin is what a log with stdin reads. Both stay open.
+	Sockets map[string]*os.File
+	Stdin   *os.File
+
 	// Source says where Config comes from.
 	Source control.ConfigStatus
 }

@@ -143,7 +143,12 @@ func (d *daemon) scanTails(ctx context.Context, x *explaining, l *config.Log, f 
 		return left
 	}
 	seen := control.Seen{Log: l.Name, Steps: map[string]int{}}
-	for _, file := range stats.Files {
+	if stats.files == nil {
+		seen.Err = "its lines can't be read again"
+		x.Seen = append(x.Seen, seen)
+		return left
+	}
+	for _, file := range stats.files.Files {
 		if state := source.State(file.State); state != source.Following && state != source.Renamed {
 			continue
 		}

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
@@ -12,25 +14,51 @@ import (
 // reading is a log that is read.
 type reading struct {
 	*part
-	files *source.Files
-	began time.Time
+	source source.Source
+	began  time.Time
 }
 
 // follow begins to read a log, from the positions stored for it.
 func (d *daemon) follow(l *config.Log, positions []state.Position) {
-	r := &reading{began: time.Now(), files: source.NewFiles(source.FilesOptions{
-		Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine,
-		Resume: resume(positions, l.Name), Logger: d.Log,
-	})}
+	r := &reading{began: time.Now(), source: d.sourceOf(l, resume(positions, l.Name))}
 	name := l.Name
 	r.part = startPart(d.reading, func(ctx context.Context) {
-		if err := r.files.Run(ctx, d.batches); err != nil {
+		if err := r.source.Run(ctx, d.batches); err != nil {
 			d.Log.Error("a log is no longer read", "log", name, "err", err)
 		}
 	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.logs[name] = r
+}
+
+// sourceOf makes what reads a log.
+func (d *daemon) sourceOf(l *config.Log, positions []source.Position) source.Source {
+	switch {
+	case len(l.Journal) > 0:
+		return source.NewJournal(source.JournalOptions{
+			Log: l.Name, Units: l.Journal, Resume: positions, MaxLine: l.MaxLine, Logger: d.Log,
+		})
+	case l.Syslog != nil:
+		return source.NewSyslog(source.SyslogOptions{
+			Log: l.Name, Network: l.Syslog.Network, Address: l.Syslog.Address, FromUsers: l.Syslog.FromUsers, AllowFrom: l.Syslog.AllowFrom,
+			File: d.Sockets[l.Name], MaxLine: l.MaxLine, Logger: d.Log,
+		})
+	case l.Stdin:
+		return source.NewPipe(source.PipeOptions{Log: l.Name, File: d.Stdin, Resume: positions, MaxLine: l.MaxLine, Logger: d.Log})
+	case l.FIFO != "":
+		return source.NewPipe(source.PipeOptions{Log: l.Name, Path: l.FIFO, Resume: positions, MaxLine: l.MaxLine, Logger: d.Log})
+	}
+	return source.NewFiles(source.FilesOptions{
+		Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine, Resume: positions, Logger: d.Log,
+	})
+}
+
+// sameSource reports whether a log is read from the same place in the same
+// way, so that its reading can go on.
+func sameSource(a, b *config.Log) bool {
+	return slices.Equal(a.Files, b.Files) && slices.Equal(a.Journal, b.Journal) && reflect.DeepEqual(a.Syslog, b.Syslog) &&
+		a.Stdin == b.Stdin && a.FIFO == b.FIFO && a.MaxLine == b.MaxLine
 }
 
 // sources lists what reads logs.

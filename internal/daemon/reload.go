@@ -195,7 +195,7 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 		switch old := logNamed(was, l.Name); {
 		case old == nil:
 			n.start = append(n.start, l.Name)
-		case !slices.Equal(old.Files, l.Files) || old.MaxLine != l.MaxLine:
+		case !sameSource(old, l):
 			n.restart = append(n.restart, l.Name)
 		}
 	}

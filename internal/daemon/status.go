@@ -132,9 +132,9 @@ func (e *engine) jailStatus(name string, logs []string, limit int, window time.D
 
 // statsOf asks what reads a log for its counters. On a disk that hangs it
 // gives up; the goroutine ends when the disk comes back.
-func statsOf(ctx context.Context, r *reading) (source.FilesStats, bool) {
-	c := make(chan source.FilesStats, 1)
-	go func() { c <- r.files.Stats() }()
+func statsOf(ctx context.Context, r *reading) (logStats, bool) {
+	c := make(chan logStats, 1)
+	go func() { c <- statsNow(r.source) }()
 	t := time.NewTimer(filesPatience)
 	defer t.Stop()
 	select {
@@ -143,15 +143,41 @@ func statsOf(ctx context.Context, r *reading) (source.FilesStats, bool) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	return source.FilesStats{}, false
+	return logStats{}, false
 }
 
-func fillLog(l *control.LogStatus, s *source.FilesStats) {
-	l.Bytes, l.Gaps, l.Errors = uint64(s.Bytes), uint64(s.Gaps), uint64(s.Errors)
-	l.Polling = !s.Watching
-	for _, f := range s.Files {
-		l.Behind += f.Behind
-		l.Files = append(l.Files, control.FileStatus{Path: f.Path, State: string(f.State), Offset: f.Offset, Behind: f.Behind})
+// logStats are the counters of what reads a log: one of the two.
+type logStats struct {
+	files  *source.FilesStats
+	stream *source.StreamStats
+}
+
+func statsNow(s source.Source) logStats {
+	switch s := s.(type) {
+	case interface{ Stats() source.FilesStats }:
+		stats := s.Stats()
+		return logStats{files: &stats}
+	case interface{ Stats() source.StreamStats }:
+		stats := s.Stats()
+		return logStats{stream: &stats}
+	}
+	return logStats{}
+}
+
+func fillLog(l *control.LogStatus, s *logStats) {
+	if f := s.files; f != nil {
+		l.Bytes, l.Gaps, l.Errors = uint64(f.Bytes), uint64(f.Gaps), uint64(f.Errors)
+		l.Polling = !f.Watching
+		for _, x := range f.Files {
+			l.Behind += x.Behind
+			l.Files = append(l.Files, control.FileStatus{Path: x.Path, State: string(x.State), Offset: x.Offset, Behind: x.Behind})
+		}
+	}
+	if x := s.stream; x != nil {
+		l.Bytes, l.Gaps = uint64(x.Bytes), uint64(x.Gaps)
+		l.Refused, l.Dropped, l.Malformed = uint64(x.Refused), uint64(x.Dropped+x.KernelDropped), uint64(x.Malformed)
+		l.Behind = x.Queued
+		l.Files = append(l.Files, control.FileStatus{Path: x.Name, State: string(x.State), Behind: x.Queued, Last: utc(x.LastLine), Err: x.Err})
 	}
 }
 

@@ -134,19 +134,28 @@ func (r *replay) order() error {
 	return nil
 }
 
-// PickLog finds the log of that name, or the only one if the name is empty.
+// PickLog finds the log of that name, or the only one, or the only one that
+// reads files, if the name is empty.
 func PickLog(c *config.Config, name string) (*config.Log, error) {
 	var names []string
+	var ofFiles []*config.Log
 	for i := range c.Logs {
-		if c.Logs[i].Name == name || name == "" && len(c.Logs) == 1 {
-			return &c.Logs[i], nil
+		l := &c.Logs[i]
+		if l.Name == name || name == "" && len(c.Logs) == 1 {
+			return l, nil
 		}
-		names = append(names, c.Logs[i].Name)
+		names = append(names, l.Name)
+		if len(l.Files) > 0 {
+			ofFiles = append(ofFiles, l)
+		}
+	}
+	if name == "" && len(ofFiles) == 1 {
+		return ofFiles[0], nil
 	}
 	if name == "" {
 		return nil, fmt.Errorf("which log are these files? The configuration has several: use --log with one of %s", strings.Join(names, ", "))
 	}
-	if len(c.Logs) == 1 && len(c.Logs[0].Files) == 0 {
+	if len(c.Logs) == 1 && c.Logs[0].Format == "" { // built in
 		return nil, errors.New("--log names one of a configuration's logs: name the configuration with -c")
 	}
 	return nil, fmt.Errorf("the configuration has no log %q: use --log with one of %s", name, strings.Join(names, ", "))

@@ -1,13 +1,15 @@
 // Package source is where lines come from: log files, followed by identity
-// through rotation, truncation and restarts.
+// through rotation, truncation and restarts; the systemd journal; syslog
+// sockets; standard input and named pipes.
 package source
 
 import "context"
 
-// File is one file being read, by identity and not by name.
+// File is one file being read, by identity and not by name. What is no file has
+// the numbers 0, and offsets that count all that was ever sent.
 type File struct {
 	Log  string // name of the log it belongs to
-	Path string // the name it had when it was opened; may be a rotated one
+	Path string // the name it had when it was opened; may be a rotated one. Of what is no file, what it is: "journal:nginx.service"
 	Dev  uint64
 	Ino  uint64
 }
@@ -60,13 +62,17 @@ type Position struct {
 	Offset  int64
 	Head    string // hash of the first HeadLen bytes of the file, hex
 	HeadLen int64
+
+	// Cursor is where reading goes on in the journal: behind the entry it
+	// names. Dev and Ino are 0 then, and Offset counts all that was ever sent.
+	Cursor string
 }
 
 // Source is a place where lines come from.
 type Source interface {
 	// Run sends batches until ctx is done, which is success (nil). It blocks
-	// while out is not taken from; it never drops anything. It does not close
-	// out. A file that cannot be read is reported to the logger and tried
-	// again, and never ends Run.
+	// while out is not taken from; only Syslog drops anything, and counts it.
+	// It does not close out. What cannot be read is reported to the logger
+	// and tried again, and never ends Run.
 	Run(ctx context.Context, out chan<- *Batch) error
 }

@@ -1,0 +1,291 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// JournalOptions says what to read of the systemd journal. Log and Units are
+// required.
+type JournalOptions struct {
+	// Log is the name of the log, for File, Position and messages.
+	Log string
+
+	// Units are names of units such as "nginx.service". What their processes
+	// write is read; they are told by _SYSTEMD_UNIT=, which journald sets
+	// itself and nobody can forge.
+	Units []string
+
+	// Resume holds the positions stored for this log; those of other logs are
+	// ignored.
+	Resume []Position
+
+	// FromStart reads the journal from its oldest entry if there is no stored
+	// position. Otherwise only what is written from now on counts.
+	FromStart bool
+
+	// MaxLine is as in FilesOptions.
+	MaxLine int
+
+	// Logger gets what an administrator should know; nil discards it.
+	Logger *slog.Logger
+}
+
+// Journal reads the messages of some units by a child, journalctl. A message is
+// one line, whatever is in it: a line feed inside becomes the two characters
+// \n. Each is sent once, also over restarts: its position is the entry's cursor.
+type Journal struct {
+	o       JournalOptions
+	s       *stream
+	program string
+	pause   pauses
+	settle  time.Duration // how long a child lives that is well, though nothing comes
+}
+
+var _ Source = (*Journal)(nil)
+
+const journalScheme = "journal:"
+
+// NewJournal starts nothing.
+func NewJournal(o JournalOptions) *Journal {
+	return &Journal{
+		o: o, program: "journalctl", pause: newPauses(), settle: 2 * time.Second,
+		s: newStream(o.Log, journalScheme+strings.Join(o.Units, ","), o.MaxLine, o.Logger),
+	}
+}
+
+// Stats may be called at any time, from any goroutine.
+func (j *Journal) Stats() StreamStats { return j.s.stats() }
+
+// place is where reading goes on.
+type place struct {
+	cursor string // behind this entry; empty: at the oldest
+	sure   bool   // the entry of the cursor is one of the same units
+}
+
+// Run implements Source. It starts from Resume each time.
+func (j *Journal) Run(ctx context.Context, out chan<- *Batch) error {
+	p, found, ok := j.s.resume(ctx, out, j.o.Resume)
+	if !ok {
+		return nil
+	}
+	var at place
+	begun := j.o.FromStart
+	if found && strings.HasPrefix(p.Path, journalScheme) {
+		at = place{cursor: p.Cursor, sure: p.Path == j.s.file.Path}
+		begun = true
+	}
+	if begun && !j.s.announce(ctx, out, at.cursor) {
+		return nil
+	}
+	for first := true; ; first = false {
+		if !first {
+			if !j.pause.wait(ctx) {
+				return nil
+			}
+			j.s.restarts.Add(1)
+		}
+		if !begun {
+			cursor, err := j.newest(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				j.s.trouble("cannot read the journal", err)
+				continue
+			}
+			begun, at = true, place{cursor: cursor, sure: true}
+			if !j.s.announce(ctx, out, cursor) {
+				return nil
+			}
+		}
+		if err := j.follow(ctx, out, &at); err != nil && ctx.Err() == nil {
+			j.s.trouble("journalctl has ended", err)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// args are those that say which entries to show, and how.
+func (j *Journal) args(more ...string) []string {
+	// Without --all a long message is null; with --output-fields no more is
+	// written than is needed. The cursor always is.
+	args := append([]string{"--output=json", "--all", "--output-fields=MESSAGE"}, more...)
+	for _, u := range j.o.Units {
+		args = append(args, "_SYSTEMD_UNIT="+u)
+	}
+	return args
+}
+
+// newest returns the cursor of the last entry there is, or none if there is no
+// entry: everything is to come then.
+func (j *Journal) newest(ctx context.Context) (string, error) {
+	c, err := startChild(ctx, func(string) {}, j.program, j.args("--lines=1", "--quiet")...)
+	if err != nil {
+		return "", withHint(err)
+	}
+	r := newJournalReader(c.stdout, 0)
+	var cursor string
+	for {
+		err := r.next()
+		if err == nil {
+			cursor = string(r.cursor.buf)
+		} else if !errors.Is(err, errRecord) {
+			break
+		}
+	}
+	err = c.wait()
+	said := c.says.last()
+	// Versions differ in the exit code where there is no entry.
+	if cursor == "" && err != nil && said != "" && !strings.Contains(said, "No journal files were found") {
+		return "", withHint(err)
+	}
+	return cursor, nil
+}
+
+// follow sends entries until the child ends or ctx is done. The error is why it
+// has ended, unless that was told already.
+func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) error {
+	args := []string{"--follow", "--no-tail"}
+	if at.cursor != "" {
+		// Not --after-cursor: if the entry of the cursor is gone, it leaves out
+		// the next one, and doesn't tell.
+		args = append(args, "--cursor="+at.cursor)
+	}
+	var lost, told atomic.Bool // the place of the cursor; what is wrong
+	c, err := startChild(ctx, func(line string) {
+		switch {
+		case denied(line):
+			told.Store(true)
+			j.s.trouble("cannot read the journal", withHint(errors.New(line)))
+		case strings.Contains(line, "seek to cursor"):
+			lost.Store(true)
+		}
+	}, j.program, j.args(args...)...)
+	if err != nil {
+		return withHint(err)
+	}
+	settled := time.AfterFunc(j.settle, func() {
+		if !told.Load() {
+			j.s.fine(Following)
+		}
+	})
+	defer settled.Stop()
+	if err := j.entries(ctx, out, c, at); err != nil {
+		if err = c.wait(); err == nil {
+			err = errors.New("no error was told")
+		}
+		settled.Stop()
+		if lost.Load() {
+			j.gap("the place in the journal is not known any more, reading from the oldest entry; lines may have been lost or come twice")
+			*at = place{}
+		}
+		if told.Load() {
+			return nil
+		}
+		return withHint(err)
+	}
+	c.end()
+	return nil
+}
+
+// entries sends what the child writes. It returns nil if ctx is done.
+func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *place) error {
+	r := newJournalReader(c.stdout, j.s.maxLine)
+	b := builder{s: j.s}
+	expect := at.cursor
+	for first := true; ; {
+		if r.r.Buffered() == 0 && !b.flush(ctx, out) {
+			return nil
+		}
+		err := r.next()
+		if errors.Is(err, errRecord) {
+			j.s.malformed.Add(1)
+			continue
+		}
+		if err != nil {
+			if !b.flush(ctx, out) {
+				return nil
+			}
+			return err
+		}
+		if first {
+			first = false
+			j.pause.reset()
+			j.s.fine(Following)
+		}
+		cursor := string(r.cursor.buf)
+		if expect != "" {
+			known := sameEntry(cursor, expect)
+			expect = ""
+			if known {
+				continue
+			}
+			if at.sure {
+				j.gap("the journal has lost the entry that was read last, lines may have been lost (was it vacuumed?)")
+			}
+		}
+		*at = place{cursor: cursor, sure: true}
+		if !r.has {
+			j.s.malformed.Add(1)
+			continue
+		}
+		if !b.add(ctx, out, r.message.buf, r.message.over, cursor) {
+			return nil
+		}
+	}
+}
+
+func (j *Journal) gap(msg string) {
+	j.s.gaps.Add(1)
+	j.s.log.Warn(msg)
+}
+
+// sameEntry reports whether two cursors are of one entry. The sequence number,
+// and what it counts in (i= and s=), may differ: journald gives new ones when it
+// moves entries from memory to the disk.
+func sameEntry(a, b string) bool { return a == b || entryOf(a) == entryOf(b) }
+
+func entryOf(cursor string) string {
+	var out []string
+	for part := range strings.SplitSeq(cursor, ";") {
+		if !strings.HasPrefix(part, "s=") && !strings.HasPrefix(part, "i=") {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, ";")
+}
+
+// denied recognises what journalctl says if it may not see all.
+func denied(line string) bool {
+	return strings.Contains(line, "insufficient permissions") || strings.Contains(line, "not seeing messages from other users") ||
+		strings.Contains(line, "Permission denied")
+}
+
+// withHint guesses what to do about the error.
+func withHint(err error) error {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return hinted{err, "journalctl comes with systemd: is it installed?"}
+	case denied(err.Error()):
+		return hinted{err, "the group systemd-journal can read it: SupplementaryGroups=systemd-journal in the daemon's unit"}
+	}
+	return err
+}
+
+// hinted is an error with what to do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Error() string { return h.error.Error() + " (" + h.hint + ")" }
+
+func (h hinted) Unwrap() error { return h.error }

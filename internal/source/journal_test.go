@@ -1,0 +1,310 @@
+package source
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fakeJournal stands for journalctl: what follows is written by the test.
+type fakeJournal struct {
+	t   *testing.T
+	dir string
+}
+
+func newFakeJournal(t *testing.T) *fakeJournal {
+	f := &fakeJournal{t: t, dir: t.TempDir()}
+	must(t, unix.Mkfifo(f.path("follow"), 0o600))
+	f.set("newest", "")
+	f.set("stderr", "")
+	f.set("program", fmt.Sprintf(`#!/bin/sh
+echo "$*" >>%[1]s/args
+echo $$ >%[1]s/pid
+case "$*" in
+*--lines=1*) cat %[1]s/stderr >&2; exec cat %[1]s/newest ;;
+esac
+cat %[1]s/stderr >&2
+test -e %[1]s/exit && exit 1
+exec cat %[1]s/follow
+`, f.dir))
+	must(t, os.Chmod(f.path("program"), 0o700))
+	return f
+}
+
+func (f *fakeJournal) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *fakeJournal) set(name, text string) {
+	f.t.Helper()
+	must(f.t, os.WriteFile(f.path(name), []byte(text), 0o600))
+}
+
+func (f *fakeJournal) args() string {
+	b, _ := os.ReadFile(f.path("args"))
+	return string(b)
+}
+
+// journal waits for the child to read and returns where it reads from.
+func (f *fakeJournal) journal() *os.File {
+	f.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		// Opening it would wait for the child without an end.
+		fd, err := unix.Open(f.path("follow"), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			w := os.NewFile(uintptr(fd), "follow")
+			f.t.Cleanup(func() { w.Close() })
+			return w
+		}
+		if time.Now().After(end) {
+			f.t.Fatalf("the child does not read: %v; it was called with %s", err, f.args())
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func entry(n int, message string) string {
+	return fmt.Sprintf(`{"__CURSOR":"s=a;i=%d;b=b;m=%d;t=1;x=%d","MESSAGE":%q}`+"\n", n, n, n, message)
+}
+
+func cursor(n int) string { return fmt.Sprintf("s=a;i=%d;b=b;m=%d;t=1;x=%d", n, n, n) }
+
+func (f *fakeJournal) begin(o JournalOptions) (*session, *Journal) {
+	var j *Journal
+	s := beginSource(f.t, func(l *slog.Logger) Source {
+		o.Log, o.Logger = "web", l
+		if o.Units == nil {
+			o.Units = []string{"nginx.service", "nginx@a.service"}
+		}
+		j = NewJournal(o)
+		j.program, j.pause.least, j.settle = f.path("program"), time.Millisecond, 100*time.Millisecond
+		return j
+	})
+	return s, j
+}
+
+// beginQuietly begins, and waits for the child to have failed some times.
+func (f *fakeJournal) beginQuietly(o JournalOptions) *session {
+	f.t.Helper()
+	s, j := f.begin(o)
+	s.quietUntil("some restarts", func() bool { return j.Stats().Restarts > 3 && j.Stats().State == Failing })
+	return s
+}
+
+// Nothing comes, and nothing is wrong.
+func TestJournalIsSilent(t *testing.T) {
+	f := newFakeJournal(t)
+	s, j := f.begin(JournalOptions{FromStart: true})
+	s.announced()
+	f.journal()
+	s.quietUntil("it to be fine", func() bool { return j.Stats().State == Following })
+}
+
+func TestJournalFromNow(t *testing.T) {
+	f := newFakeJournal(t)
+	f.set("newest", entry(7, "old"))
+	s, j := f.begin(JournalOptions{})
+	if p := s.announced(); p.Cursor != cursor(7) {
+		t.Errorf("begins behind %+v", p)
+	}
+	w := f.journal()
+	write(t, w, entry(7, "old")+entry(8, "one")+entry(9, "two\nforged"))
+	s.wants("one\ntwo\\nforged\n")
+	s.contiguous()
+	if !strings.Contains(f.args(), "--follow --no-tail --cursor="+cursor(7)+" _SYSTEMD_UNIT=nginx.service _SYSTEMD_UNIT=nginx@a.service\n") {
+		t.Errorf("called with %s", f.args())
+	}
+	st := j.Stats()
+	if st.Lines != 2 || st.Bytes != int64(len("one\ntwo\\nforged\n")) || st.State != Following || st.Gaps != 0 || st.LastLine.IsZero() {
+		t.Errorf("stats %+v", st)
+	}
+	if p := s.stop(); len(p) != 1 || p[0].Cursor != cursor(9) || p[0].Offset != st.Bytes || p[0].Path != "journal:nginx.service,nginx@a.service" {
+		t.Errorf("position %+v", p)
+	}
+}
+
+// Nothing was ever written: whatever comes is new, also what comes between the
+// look and the start of the child, or between a stop and the next start.
+func TestJournalWithoutEntries(t *testing.T) {
+	f := newFakeJournal(t)
+	f.set("newest", "")
+	s, _ := f.begin(JournalOptions{})
+	s.announced()
+	f.journal()
+	stored := s.stop()
+	f.set("newest", entry(1, "one"))
+	s, _ = f.begin(JournalOptions{Resume: stored})
+	s.announced()
+	w := f.journal()
+	write(t, w, entry(1, "one")+entry(2, "two"))
+	s.wants("one\ntwo\n")
+	if strings.Contains(f.args(), "--cursor") {
+		t.Errorf("called with %s", f.args())
+	}
+}
+
+func TestJournalResumes(t *testing.T) {
+	stored := Position{Log: "web", Path: "journal:nginx.service,nginx@a.service", Offset: 1000, Cursor: cursor(7)}
+	moved := strings.Replace(entry(7, "old"), "s=a;i=7;", "s=c;i=1;", 1)
+	other := stored
+	other.Path = "journal:apache2.service"
+	socket := Position{Log: "web", Path: "unix:/run/x", Offset: 1000}
+	for _, tt := range []struct {
+		name   string
+		stored Position
+		writes string
+		want   string
+		gaps   int64
+		offset int64
+	}{
+		{"behind the entry", stored, entry(7, "old") + entry(8, "new"), "new\n", 0, 1000},
+		{"entry moved to the disk", stored, moved + entry(8, "new"), "new\n", 0, 1000},
+		{"entry is gone", stored, entry(9, "new"), "new\n", 1, 1000},
+		{"other units", other, entry(9, "new"), "new\n", 0, 1000},
+		{"was a socket", socket, entry(9, "new"), "new\n", 0, 1000},
+		{"another log", Position{Log: "x", Path: stored.Path, Offset: 1000, Cursor: cursor(7)}, entry(9, "new"), "new\n", 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeJournal(t)
+			s, j := f.begin(JournalOptions{Resume: []Position{tt.stored}})
+			s.announced()
+			write(t, f.journal(), tt.writes)
+			s.wants(tt.want)
+			if s.parts[0].Start != tt.offset {
+				t.Errorf("begins at %d, want %d", s.parts[0].Start, tt.offset)
+			}
+			if got := j.Stats().Gaps; got != tt.gaps || s.said.count("vacuumed") != int(tt.gaps) {
+				t.Errorf("%d gaps, want %d; said %s", got, tt.gaps, s.said)
+			}
+			if usesIt := strings.Contains(f.args(), "--cursor="+cursor(7)); usesIt != (tt.stored.Log == "web" && tt.stored.Cursor != "") {
+				t.Errorf("called with %s", f.args())
+			}
+		})
+	}
+}
+
+// A file that the log was read from before is forgotten.
+func TestJournalForgetsFiles(t *testing.T) {
+	f := newFakeJournal(t)
+	file := Position{Log: "web", Path: "/var/log/access.log", Dev: 1, Ino: 2, Offset: 3}
+	s, _ := f.begin(JournalOptions{Resume: []Position{file}, FromStart: true})
+	s.final(file.identity())
+	if strings.Contains(f.args(), "--lines") {
+		t.Error("does not begin at the start")
+	}
+}
+
+// The child that ends is started again behind what was read.
+func TestJournalChildEnds(t *testing.T) {
+	f := newFakeJournal(t)
+	s, j := f.begin(JournalOptions{FromStart: true})
+	s.announced()
+	w := f.journal()
+	write(t, w, entry(1, "one")+`{"__CURSOR":"s=a;i=2;b=b;m=2;t=1;x=2","MESS`)
+	must(t, w.Close())
+	s.wants("one\n")
+	s.quietUntil("a restart", func() bool { return j.Stats().Restarts > 0 })
+	w = f.journal()
+	write(t, w, entry(1, "one")+entry(2, "two")+"garbage\n"+`{"__CURSOR":"c3","MESSAGE":null}`+"\n"+entry(4, "four"))
+	s.wants("one\ntwo\nfour\n")
+	s.contiguous()
+	if st := j.Stats(); st.Restarts < 1 || st.Malformed != 2 || st.Gaps != 0 {
+		t.Errorf("stats %+v", st)
+	}
+	if n := s.said.count("journalctl has ended"); n != 1 {
+		t.Errorf("said %d times that the child has ended: %s", n, s.said)
+	}
+}
+
+func TestJournalPlaceUnknown(t *testing.T) {
+	f := newFakeJournal(t)
+	f.set("stderr", "Failed to seek to cursor: Invalid argument\n")
+	s, j := f.begin(JournalOptions{Resume: []Position{{Log: "web", Path: "journal:nginx.service,nginx@a.service", Cursor: "nonsense"}}})
+	s.announced()
+	w := f.journal()
+	f.set("stderr", "")
+	must(t, w.Close())
+	s.quietUntil("a restart", func() bool { return j.Stats().Restarts > 0 })
+	write(t, f.journal(), entry(1, "one"))
+	s.wants("one\n")
+	if st := j.Stats(); st.Gaps != 1 {
+		t.Errorf("stats %+v", st)
+	}
+	if last := strings.Split(strings.TrimSpace(f.args()), "\n"); strings.Contains(last[len(last)-1], "--cursor") {
+		t.Errorf("called with %s", f.args())
+	}
+}
+
+func TestJournalCannotBeRead(t *testing.T) {
+	const hint = "SupplementaryGroups=systemd-journal"
+	t.Run("denied", func(t *testing.T) {
+		f := newFakeJournal(t)
+		f.set("stderr", "No journal files were opened due to insufficient permissions.\n")
+		f.set("exit", "")
+		for _, fromStart := range []bool{true, false} {
+			s := f.beginQuietly(JournalOptions{FromStart: fromStart})
+			if n := s.said.count(hint); n != 1 || s.said.count("level=WARN") != 1 || s.said.count("again") != 1 {
+				t.Errorf("said %d times: %s", n, s.said)
+			}
+			s.stop()
+		}
+	})
+	t.Run("own entries only", func(t *testing.T) {
+		f := newFakeJournal(t)
+		f.set("stderr", "Hint: You are currently not seeing messages from other users and the system.\n      Users in groups 'adm' can see all.\n")
+		s, j := f.begin(JournalOptions{FromStart: true})
+		s.quietUntil("the trouble", func() bool { return strings.Contains(j.Stats().Err, hint) })
+		w := f.journal()
+		f.set("stderr", "")
+		write(t, w, entry(1, "one"))
+		s.wants("one\n")
+		if st := j.Stats(); st.State != Following || st.Err != "" {
+			t.Errorf("stats %+v", st)
+		}
+	})
+	t.Run("no journalctl", func(t *testing.T) {
+		var j *Journal
+		s := beginSource(t, func(l *slog.Logger) Source {
+			j = NewJournal(JournalOptions{Log: "web", Units: []string{"a.service"}, Logger: l})
+			j.program, j.pause.least = "journalctl-that-is-nowhere", time.Millisecond
+			return j
+		})
+		s.quietUntil("some tries", func() bool { return j.Stats().Restarts > 3 })
+		if n := s.said.count("is it installed?"); n != 1 {
+			t.Errorf("said %d times: %s", n, s.said)
+		}
+	})
+}
+
+// However long a message is, one line comes of it, cut at the limit.
+func TestJournalLongMessage(t *testing.T) {
+	f := newFakeJournal(t)
+	s, j := f.begin(JournalOptions{FromStart: true, MaxLine: 1000})
+	s.announced()
+	w := f.journal()
+	long := strings.Repeat("x", 100_000)
+	go w.WriteString(entry(1, "before") + entry(2, long) + entry(3, strings.Repeat("y", 1000)) + entry(4, "behind"))
+	s.wants("before\n" + long[:1000] + strings.Repeat("y", 1000) + "\nbehind\n")
+	s.contiguous()
+	if j.Stats().Cut != 1 || !s.parts[1].Cut {
+		t.Errorf("stats %+v", j.Stats())
+	}
+}
+
+// The child doesn't outlive the source.
+func TestJournalChildIsEnded(t *testing.T) {
+	f := newFakeJournal(t)
+	s, _ := f.begin(JournalOptions{FromStart: true})
+	s.announced()
+	f.journal()
+	pid, err := os.ReadFile(f.path("pid"))
+	must(t, err)
+	s.stop()
+	if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err == nil {
+		t.Error("the child still runs")
+	}
+}
