@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -98,7 +99,7 @@ func lockDir(d *socketDir) (*lockFile, error) {
 	}
 	// The file stays when the daemon ends: one that is removed could be
 	// locked twice, by its old holder and under its new name.
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(f); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another tailban uses %s (stop it, or give this one a runtime_dir of its own)", d.path)
@@ -106,6 +107,23 @@ func lockDir(d *socketDir) (*lockFile, error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return &lockFile{f}, nil
+}
+
+const (
+	lockTries = 20
+	lockPause = 50 * time.Millisecond
+)
+
+// flock waits a moment for whoever holds the lock: a child that is just being
+// started has it until it runs its program, even if the holder has let go.
+func flock(f *os.File) (err error) {
+	for range lockTries {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		<-time.After(lockPause)
+	}
+	return err
 }
 
 // unlock may be called on nil, and again.
