@@ -27,6 +27,11 @@ type Position struct {
 	// inode.
 	Head    string `json:"head"`
 	HeadLen int64  `json:"head_len"`
+
+	// Tail is a hash of the TailLen bytes right before Offset, to notice one
+	// that was rewritten and begins as before.
+	Tail    string `json:"tail,omitempty"`
+	TailLen int64  `json:"tail_len,omitempty"`
 }
 
 // OffenceKey is what an offence is stored under.

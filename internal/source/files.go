@@ -127,6 +127,9 @@ func (f *Files) Stats() FilesStats {
 		Truncated: f.counts.truncated.Load(),
 		Replaced:  f.counts.replaced.Load(),
 		Gaps:      f.counts.gaps.Load(),
+		Lines:     f.counts.lines.Load(),
+		GapBytes:  f.counts.gapBytes.Load(),
+		Zeros:     f.counts.zeros.Load(),
 		Errors:    f.counts.errors.Load(),
 		Refused:   f.counts.refused.Load(),
 	}

@@ -42,6 +42,14 @@ type reader struct {
 	changed unix.Timespec
 	links   uint64
 	head    head
+	trail   trail
+
+	old   []byte // what was read last before the file was rewritten, until it holds something
+	whole bool   // old is all that had been read
+
+	lost    int64  // bytes seen and not read, of a file that was rewritten; for the tail to take
+	zeros   int64  // bytes skipped, since a writer left them out; likewise
+	blocked string // why what is in the file can't be read as lines, if so
 }
 
 // intact, truncated and replaced are what refresh finds.
@@ -70,7 +78,7 @@ func newReader(f *os.File, file *File, name string, offset int64, align bool, ma
 	if err := r.head.extend(f, offset); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return r, r.trail.load(f, offset)
 }
 
 // refresh looks at the file's size and beginning. Anything but intact means
@@ -88,28 +96,63 @@ func (r *reader) refresh() (c condition, grown bool, err error) {
 	if st.Size == r.size && st.Mtim == r.changed {
 		return intact, false, nil
 	}
+	before := r.size
 	r.size, r.changed = st.Size, st.Mtim
 	if r.size < r.offset {
+		r.lost += max(before-r.offset, 0)
 		return truncated, true, nil
 	}
 	if r.size < r.offset+r.scanned {
 		r.scanned = 0 // a partial line was taken back
 	}
 	same, err := r.head.matches(r.f)
+	if err == nil && same {
+		same, err = r.trail.matches(r.f, r.offset)
+	}
 	if err != nil {
 		r.changed = unix.Timespec{} // look again
 		return intact, true, err
 	}
 	if !same {
+		r.lost += max(before-r.offset, 0)
 		return replaced, true, nil
 	}
 	return intact, true, nil
 }
 
-// restart begins again at the first byte.
-func (r *reader) restart() {
-	r.offset, r.scanned, r.need, r.skip = 0, 0, 0, false
+// restart begins again at the first byte, or behind what has been read already
+// if the file still holds that.
+func (r *reader) restart() error {
+	if !r.skip {
+		r.old, r.whole = bytes.Clone(r.trail.raw), r.offset == int64(len(r.trail.raw))
+	}
+	r.offset, r.scanned, r.need, r.skip, r.blocked = 0, 0, 0, false, ""
 	r.head.reset()
+	if err := r.trail.load(r.f, 0); err != nil {
+		return err
+	}
+	_, err := r.resync()
+	return err
+}
+
+// resync looks, once a rewritten file holds something, for what was read before
+// it was rewritten, and goes on behind it. moved says that it was there.
+func (r *reader) resync() (moved bool, err error) {
+	if r.old == nil || r.size == 0 {
+		return false, nil
+	}
+	buf := r.pool.get(int(min(r.size, searchMax)))
+	defer r.pool.put(buf)
+	n, err := r.f.ReadAt(buf, 0)
+	if err != nil && err != io.EOF {
+		return false, wrap("read rewritten file", err)
+	}
+	end := int64(after(buf[:n], r.old, r.whole))
+	r.old = nil
+	if end == 0 {
+		return false, nil
+	}
+	return true, r.jump(end)
 }
 
 // behind is how many bytes are left up to the size last seen.
@@ -150,7 +193,13 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 	chunk := buf[:n]
 	switch {
 	case r.skip:
-		r.skipLine(chunk)
+		if err := r.skipLine(chunk); err != nil {
+			r.pool.put(buf)
+			return nil, err
+		}
+	case start == r.offset && chunk[0] == 0:
+		r.pool.put(buf)
+		return nil, r.skipZeros(chunk)
 	case start > r.offset:
 		i := bytes.IndexByte(chunk, '\n')
 		if i < 0 {
@@ -164,6 +213,7 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 		}
 		r.need, r.scanned = int(length)+1, 0
 	default:
+		chunk = beforeZeros(chunk)
 		end, long := wholeLines(chunk, r.maxLine)
 		if end > 0 {
 			return r.emit(buf, end, r.offset+int64(end), false)
@@ -179,14 +229,21 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 }
 
 // skipLine drops the rest of a line that began before we did.
-func (r *reader) skipLine(chunk []byte) {
+func (r *reader) skipLine(chunk []byte) error {
 	i := bytes.IndexByte(chunk, '\n')
-	if i < 0 {
-		r.offset += int64(len(chunk))
-		return
+	if r.skip = i < 0; r.skip {
+		i = len(chunk) - 1
 	}
-	r.offset += int64(i) + 1
-	r.skip = false
+	return r.jump(r.offset + int64(i) + 1)
+}
+
+// jump goes on at next, without what is before.
+func (r *reader) jump(next int64) error {
+	r.offset, r.scanned = next, 0
+	if err := r.head.extend(r.f, next); err != nil {
+		return err
+	}
+	return r.trail.load(r.f, next)
 }
 
 // cutLine sends the beginning of the line of this length at offset.
@@ -216,6 +273,11 @@ func (r *reader) emit(buf []byte, n int, next int64, cut bool) (*Batch, error) {
 	from := r.offset
 	r.offset, r.scanned, r.need = next, 0, 0
 	err := r.head.extend(r.f, next)
+	if next == from+int64(n) {
+		r.trail.follow(buf[:n])
+	} else if e := r.trail.load(r.f, next); err == nil {
+		err = e
+	}
 	return &Batch{
 		File: r.file, Data: buf[:n], Offset: from, Next: next, Cut: cut,
 		Position: r.position(), Behind: r.behind(), pool: r.pool, buf: buf,
@@ -223,11 +285,10 @@ func (r *reader) emit(buf []byte, n int, next int64, cut bool) (*Batch, error) {
 }
 
 func (r *reader) position() Position {
-	sum, length := r.head.hash()
-	return Position{
-		Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino,
-		Offset: r.offset, Head: sum, HeadLen: length,
-	}
+	p := Position{Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino, Offset: r.offset}
+	p.Head, p.HeadLen = r.head.hash()
+	p.Tail, p.TailLen = r.trail.hash()
+	return p
 }
 
 // last makes the Final batch of a file that has been read to its end: the line
@@ -235,9 +296,9 @@ func (r *reader) position() Position {
 // data if the file can't be read.
 func (r *reader) last() (*Batch, error) {
 	rest := r.behind()
-	if rest == 0 || r.skip {
-		r.offset += rest
-		return r.final(), nil
+	if rest == 0 || r.skip || r.blocked != "" {
+		err := r.jump(r.offset + rest)
+		return r.final(), err
 	}
 	buf := r.pool.get(int(min(rest, int64(r.maxLine))))
 	n, err := r.f.ReadAt(buf, r.offset)

@@ -60,6 +60,8 @@ type Position struct {
 	Offset  int64
 	Head    string // hash of the first HeadLen bytes of the file, hex
 	HeadLen int64
+	Tail    string // hash of the TailLen bytes right before Offset, hex
+	TailLen int64
 }
 
 // Source is a place where lines come from.

@@ -61,10 +61,15 @@ type tail struct {
 
 	hold     atomic.Int32
 	read     atomic.Int64
+	lines    atomic.Int64
 	offset   atomic.Int64
+	gaps     atomic.Int64
+	zeros    atomic.Int64
+	last     atomic.Int64 // when a line was read, Unix nanoseconds
+	since    atomic.Int64 // since when something is left to read, likewise; 0: nothing is
 	watching atomic.Bool
-	failing  atomic.Bool
-	known    atomic.Bool // its first batch has been taken
+	trouble  atomic.Pointer[string] // why reading fails
+	known    atomic.Bool            // its first batch has been taken
 
 	wake    chan struct{}
 	watch   *fdWatch
@@ -118,12 +123,15 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 				t.doubtWatch()
 			}
 		}
-		if state != intact {
+		moved := state != intact
+		if moved {
 			t.gap(state)
-			t.r.restart()
-			if !t.send(ctx, out, t.r.announce()) {
-				return false
-			}
+			err = t.r.restart()
+		} else if err == nil {
+			moved, err = t.r.resync()
+		}
+		if moved && !t.send(ctx, out, t.r.announce()) {
+			return false
 		}
 		var b *Batch
 		more := false
@@ -131,17 +139,37 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 			b, more, err = t.r.read()
 		}
 		t.report(err)
-		if b != nil && !t.send(ctx, out, b) {
-			return false
+		if b != nil {
+			t.since.CompareAndSwap(0, time.Now().UnixNano())
+			if !t.send(ctx, out, b) {
+				return false
+			}
 		}
+		t.account()
 		if !more || ctx.Err() != nil {
 			return ctx.Err() == nil
 		}
 	}
 }
 
+// account makes what the reader has seen known to stats.
+func (t *tail) account() {
+	t.offset.Store(t.r.offset)
+	t.gaps.Add(t.r.lost)
+	t.counts.gapBytes.Add(t.r.lost)
+	t.zeros.Add(t.r.zeros)
+	t.counts.zeros.Add(t.r.zeros)
+	t.r.lost, t.r.zeros = 0, 0
+	if t.r.behind() == 0 {
+		t.since.Store(0)
+	} else {
+		t.since.CompareAndSwap(0, time.Now().UnixNano())
+	}
+}
+
 func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 	n, next := int64(len(b.Data)), b.Next // b is not ours once it is sent
+	lines := b.lines()
 	if b.Cut {
 		t.counts.cut.Add(1)
 	}
@@ -150,6 +178,11 @@ func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 		t.read.Add(n)
 		t.counts.bytes.Add(n)
 		t.offset.Store(next)
+		if n > 0 {
+			t.lines.Add(lines)
+			t.counts.lines.Add(lines)
+			t.last.Store(time.Now().UnixNano())
+		}
 		return true
 	case <-ctx.Done():
 		b.Done()
@@ -223,14 +256,16 @@ func (t *tail) gap(c condition) {
 
 // report says once that reading fails, and once that it works again.
 func (t *tail) report(err error) {
-	failing := err != nil
-	if failing {
+	var now *string
+	if err != nil {
 		t.counts.errors.Add(1)
+		text := err.Error()
+		now = &text
 	}
-	if t.failing.Swap(failing) == failing {
+	if before := t.trouble.Swap(now); (before != nil) == (now != nil) {
 		return
 	}
-	if failing {
+	if err != nil {
 		t.log.Error("cannot read log, trying again", slog.Any("err", err))
 	} else {
 		t.log.Info("log can be read again")
@@ -284,11 +319,12 @@ func (t *tail) close() {
 func (t *tail) stats() FileStats {
 	s := FileStats{
 		Path: t.name, Opened: t.file.Path, Read: t.read.Load(), Offset: t.offset.Load(),
-		State: Following, Watching: t.watching.Load(),
+		State: Following, Watching: t.watching.Load(), Lines: t.lines.Load(),
+		Gaps: t.gaps.Load(), Zeros: t.zeros.Load(), Last: moment(t.last.Load()), Since: moment(t.since.Load()),
 	}
-	switch {
-	case t.failing.Load():
-		s.State = Failing
+	switch text := t.trouble.Load(); {
+	case text != nil:
+		s.State, s.Err = Failing, *text
 	case t.hold.Load() != held:
 		s.State = Renamed
 	}
@@ -296,4 +332,11 @@ func (t *tail) stats() FileStats {
 		s.Behind = max(fi.Size()-s.Offset, 0)
 	}
 	return s
+}
+
+func moment(nano int64) time.Time {
+	if nano == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nano)
 }
