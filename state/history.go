@@ -32,6 +32,10 @@ type Position struct {
 	// that was rewritten and begins as before.
 	Tail    string `json:"tail,omitempty"`
 	TailLen int64  `json:"tail_len,omitempty"`
+
+	// Done says that the file has been read to its end and is only known so
+	// that it isn't taken for a new one.
+	Done bool `json:"done,omitempty"`
 }
 
 // OffenceKey is what an offence is stored under.

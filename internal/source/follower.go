@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,11 +24,17 @@ type follower struct {
 	memory *memory
 	moved  chan struct{} // a file may have been renamed or removed
 	ended  chan *tail
+	lost   chan loss // what was in a file when it was truncated
+	outbox []*Batch  // for run to send when it holds no lock
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex // for stats; only run's goroutine writes
 	names *names
 	tails map[identity]*tail
+
+	marked     bool              // the patterns have been said to be followed
+	superseded []superseded      // stored positions of files whose copies are read
+	unpacking  map[identity]bool // compressed files that are being read, by what they were
 
 	quietSince time.Time       // when a name last changed
 	globbed    time.Time       // when the globs were last looked at
@@ -35,14 +42,15 @@ type follower struct {
 }
 
 func newFollower(f *Files, notify bool) *follower {
+	memory := newMemory(f.o.Log, f.o.Resume)
 	return &follower{
+		memory: memory, lost: make(chan loss),
 		o: &f.o, pool: &f.pool, counts: &f.counts, log: f.o.Logger, notify: notify,
-		memory: newMemory(f.o.Log, f.o.Resume),
-		moved:  make(chan struct{}, 1),
-		ended:  make(chan *tail),
-		names:  newNames(f.o.Patterns),
-		tails:  make(map[identity]*tail),
-		said:   make(map[string]bool),
+		moved: make(chan struct{}, 1),
+		ended: make(chan *tail),
+		names: newNames(f.o.Patterns, memory.marked),
+		tails: make(map[identity]*tail),
+		said:  make(map[string]bool),
 	}
 }
 
@@ -50,6 +58,7 @@ func newFollower(f *Files, notify bool) *follower {
 func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 	defer r.wg.Wait()
 	r.scan(ctx, out, true)
+	r.flush(ctx, out)
 	timer := time.NewTimer(r.o.Poll)
 	defer timer.Stop()
 	for {
@@ -59,13 +68,29 @@ func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 			return
 		case t := <-r.ended:
 			r.forget(t)
+		case l := <-r.lost:
+			r.recover(ctx, out, l)
 		case <-r.moved:
 			r.quietSince = time.Now()
 			r.scan(ctx, out, false)
 		case <-timer.C:
 			r.scan(ctx, out, false)
 		}
+		r.flush(ctx, out)
 	}
+}
+
+// flush sends what was left to be told, without the lock: whoever takes it may
+// be slow, and stats must not wait for that.
+func (r *follower) flush(ctx context.Context, out chan<- *Batch) {
+	for _, b := range r.outbox {
+		select {
+		case out <- b:
+		case <-ctx.Done():
+			return
+		}
+	}
+	r.outbox = nil
 }
 
 // pause is how long to wait for news before looking at the names again: not
@@ -89,12 +114,24 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	if starting {
 		r.resumeRotated(ctx, out, looks)
 	}
+	var unopened []string
 	for path, l := range looks {
+		if l.err == nil && r.tails[l.id] == nil {
+			unopened = append(unopened, path)
+			continue
+		}
 		r.follow(ctx, out, r.names.byPath[path], l)
+	}
+	slices.Sort(unopened) // of several names of one file the plainest is followed
+	for _, path := range unopened {
+		r.follow(ctx, out, r.names.byPath[path], looks[path])
 	}
 	for _, t := range r.tails {
 		r.setHold(t, looks)
 	}
+	r.forgetGone(looks)
+	r.supersede()
+	r.mark()
 }
 
 // expand evaluates the globs and says, once each, what is wrong with them.
@@ -138,12 +175,12 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 		}
 		return
 	}
-	if r.tails[l.id] != nil || (n.glob && r.memory.read(l.id, l.size)) {
+	if r.tails[l.id] != nil || n.glob && (r.memory.read(l.id, l.size) || r.copied(n, l)) {
 		n.settled = true
 		r.content(n)
 		return
 	}
-	if err := r.open(ctx, out, n.path, n.path, !n.settled); err != nil {
+	if err := r.open(ctx, out, n.path, n.path, !n.settled, nil); err != nil {
 		r.complain(n, err)
 		if !n.settled && !missing(err) {
 			r.rememberStart(n.path, l)
@@ -159,9 +196,9 @@ func (r *follower) rememberStart(path string, l look) {
 	if r.o.FromStart || len(r.memory.byID[l.id]) > 0 || len(r.memory.byPath[path]) > 0 {
 		return
 	}
-	r.memory.put(l.id, start{Position: Position{
-		Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino, Offset: l.size,
-	}})
+	p := Position{Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino, Offset: l.size}
+	r.memory.put(l.id, start{Position: p})
+	r.tell(p, false)
 }
 
 // setHold tells a tail what has become of its name.
@@ -179,6 +216,7 @@ func (r *follower) setHold(t *tail, looks map[string]look) {
 			return // a stop now must not leave us without either position
 		}
 		next = succeeded
+		t.covered.Store(covered(looks, t.file.identity()))
 	case l.err != nil:
 		return // can't tell
 	}
@@ -206,7 +244,12 @@ func (r *follower) forget(t *tail) {
 	defer r.mu.Unlock()
 	id := t.file.identity()
 	delete(r.tails, id)
-	r.memory.put(id, start{Position: t.r.position(), finished: true})
+	p := t.r.position()
+	r.memory.put(id, start{Position: p, finished: true})
+	if t.covered.Load() {
+		p.Done = true
+		r.memory.done[id] = p
+	}
 }
 
 // complain says what is wrong with a name when that has changed.

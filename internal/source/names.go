@@ -26,20 +26,23 @@ type name struct {
 
 // names expands patterns into the paths to follow.
 type names struct {
-	byPath map[string]*name
-	globs  []string
-	begun  bool // the globs have been looked at once
+	byPath   map[string]*name
+	patterns []string // all, clean
+	globs    []string
+	begun    bool                // the globs have been looked at once
+	before   func(p string) bool // whether a pattern was followed before
 }
 
-func newNames(patterns []string) *names {
-	n := &names{byPath: make(map[string]*name)}
+func newNames(patterns []string, before func(pattern string) bool) *names {
+	n := &names{byPath: make(map[string]*name), before: before}
 	for _, p := range patterns {
 		p = filepath.Clean(p)
+		n.patterns = append(n.patterns, p)
 		if isGlob(p) {
 			n.globs = append(n.globs, p)
 			continue
 		}
-		n.byPath[p] = &name{path: p, state: Waiting}
+		n.byPath[p] = &name{path: p, settled: before(p), state: Waiting}
 	}
 	return n
 }
@@ -70,7 +73,7 @@ func (n *names) expand() (empty []string, err error) {
 		}
 		for _, p := range paths {
 			if n.byPath[p] == nil {
-				n.byPath[p] = &name{path: p, glob: true, settled: n.begun, state: Waiting}
+				n.byPath[p] = &name{path: p, glob: true, settled: n.begun || n.before(pattern), state: Waiting}
 			}
 		}
 		if len(paths) == 0 {
@@ -99,6 +102,21 @@ func (n *names) forget(path string) {
 	if e := n.byPath[path]; e != nil && e.glob {
 		delete(n.byPath, path)
 	}
+}
+
+// original is the followed name that path is a rotated one of by its looks
+// (access.log.1, access.log-20261130), or "".
+func (n *names) original(path string) string {
+	dir, base := filepath.Split(path)
+	for i := len(base) - 1; i > 0; i-- {
+		switch base[i] {
+		case '.', '-', '_':
+			if n.byPath[dir+base[:i]] != nil {
+				return dir + base[:i]
+			}
+		}
+	}
+	return ""
 }
 
 func compressed(path string) bool {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // resumeRotated opens the files with a stored position that have lost their
@@ -29,36 +30,74 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 				continue // an older position of a file just opened
 			}
 			now := dirs.find(path, p.identity())
-			if now == "" || !r.resume(ctx, out, path, now) {
-				lost++
-				p.forget(ctx, out)
+			if now != "" && !r.resume(ctx, out, path, now, p) {
+				now = ""
 			}
+			if now == "" {
+				now = r.readCopy(ctx, out, path, p, true)
+			}
+			if now != "" {
+				r.readBetween(ctx, out, path, now)
+				continue
+			}
+			lost++
+			r.tell(p, true)
 		}
 		if lost > 0 {
 			r.counts.gaps.Add(1)
-			r.log.Warn("a file read before is gone, lines may have been lost (rotated twice, or compressed, while stopped?)",
+			r.log.Warn("a file read before is gone, lines may have been lost (removed, or packed by something other than gzip, while stopped?)",
 				slog.String("path", path), slog.Int("files", lost))
 		}
 	}
 }
 
-// forget says that the file of a stored position will never be read again, so
-// that the next start doesn't look for it.
-func (p Position) forget(ctx context.Context, out chan<- *Batch) {
-	b := &Batch{
-		File:   &File{Log: p.Log, Path: p.Path, Dev: p.Dev, Ino: p.Ino},
-		Offset: p.Offset, Next: p.Offset, Position: p, Final: true,
+// readBetween reads the files that got and lost the name path while nobody
+// looked: rotated ones that are newer than the one that was read then, which is
+// now called now.
+func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now string) {
+	fi, err := os.Stat(now)
+	if err != nil {
+		return
 	}
-	select {
-	case out <- b:
-	case <-ctx.Done():
+	for _, sibling := range related(path) {
+		then, err := os.Stat(sibling)
+		if err != nil || !then.ModTime().After(fi.ModTime()) || !rotated(path, sibling) || r.names.covers(sibling) {
+			continue
+		}
+		l := lookAt(sibling)
+		if l.err != nil || r.tails[l.id] != nil || len(r.memory.byID[l.id]) > 0 || r.unpacking[l.id] {
+			continue
+		}
+		p := Position{Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino}
+		switch {
+		case filepath.Ext(sibling) == ".gz" && r.unpack(ctx, out, path, sibling, p, true):
+		case !compressed(sibling) && r.open(ctx, out, path, sibling, false, &beginning{}) == nil:
+		default:
+			r.counts.gaps.Add(1)
+			r.log.Warn("a file that was rotated away while we were stopped is not read", slog.String("path", sibling))
+			continue
+		}
+		r.log.Info("reading a file that came and went while we were stopped", slog.String("path", sibling))
 	}
+}
+
+// rotated reports whether sibling has the name path with a number or a date
+// added, as rotated files have, and maybe the ending of a compressed one.
+func rotated(path, sibling string) bool {
+	if compressed(sibling) {
+		sibling = strings.TrimSuffix(sibling, filepath.Ext(sibling))
+	}
+	rest, ok := strings.CutPrefix(filepath.Base(sibling), filepath.Base(path))
+	return ok && len(rest) > 1 && strings.Trim(rest, ".-_0123456789") == "" && strings.ContainsAny(rest, "0123456789")
 }
 
 // resume opens the rotated file now as one of the followed name path. It
 // returns false if that isn't the file it was.
-func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now string) bool {
-	f, err := os.Open(now)
+func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now string, p Position) bool {
+	if filepath.Ext(now) == ".gz" {
+		return r.unpack(ctx, out, path, now, p, true)
+	}
+	f, err := r.openSafely(now)
 	if err != nil {
 		r.log.Error("cannot open rotated log"+openHint(err), slog.String("path", now), slog.Any("err", err))
 		return false
@@ -75,7 +114,7 @@ func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now stri
 	if _, ok, _, err := r.memory.match(f, id, fi.Size(), path); err != nil || !ok {
 		return false
 	}
-	if err := r.open(ctx, out, path, now, true); err != nil {
+	if err := r.open(ctx, out, path, now, true, nil); err != nil {
 		r.log.Error("cannot open rotated log"+openHint(err), slog.String("path", now), slog.Any("err", err))
 		return false
 	}

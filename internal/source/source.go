@@ -37,8 +37,8 @@ type Batch struct {
 	Position Position
 
 	// Final says that the file is finished: it was renamed or removed and has
-	// been read to its end, or it had a stored position and is nowhere to be
-	// found. Nothing follows, and once this batch is counted
+	// been read to its end and no pattern leads to it, or it had a stored
+	// position and is nowhere to be found. Nothing follows, and once this batch is counted
 	// the positions stored for the file should be forgotten. Data may be empty.
 	Final bool
 
@@ -49,6 +49,10 @@ type Batch struct {
 	pool *pool // where Data's memory returns to; nil for batches made elsewhere
 	buf  []byte
 }
+
+// A Files also stores, once, a position for each of its paths and patterns, with
+// the pattern as Path and Dev 0: what a followed pattern leads to later was born
+// after it was first looked at.
 
 // Position is enough to go on reading where Offset says, or to notice that it
 // cannot be done.
@@ -62,6 +66,10 @@ type Position struct {
 	HeadLen int64
 	Tail    string // hash of the TailLen bytes right before Offset, hex
 	TailLen int64
+
+	// Done says that the file was finished with, and is remembered because a
+	// pattern still leads to it. It is kept like any other.
+	Done bool
 }
 
 // Source is a place where lines come from.

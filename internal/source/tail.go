@@ -71,6 +71,12 @@ type tail struct {
 	trouble  atomic.Pointer[string] // why reading fails
 	known    atomic.Bool            // its first batch has been taken
 
+	covered atomic.Bool // a glob leads to it under another name
+
+	at     atomic.Pointer[Position] // what was sent last
+	before atomic.Pointer[Position] // what was sent last before the file was truncated, if it was
+	lost   func(context.Context, loss)
+
 	wake    chan struct{}
 	watch   *fdWatch
 	missed  int       // ticks in a row that found what no wake-up announced
@@ -126,6 +132,8 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 		moved := state != intact
 		if moved {
 			t.gap(state)
+			t.before.Store(t.at.Load())
+			t.lost(ctx, loss{t, *t.at.Load(), t.r.lost})
 			err = t.r.restart()
 		} else if err == nil {
 			moved, err = t.r.resync()
@@ -169,7 +177,7 @@ func (t *tail) account() {
 
 func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 	n, next := int64(len(b.Data)), b.Next // b is not ours once it is sent
-	lines := b.lines()
+	lines, at := b.lines(), b.Position
 	if b.Cut {
 		t.counts.cut.Add(1)
 	}
@@ -178,6 +186,7 @@ func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 		t.read.Add(n)
 		t.counts.bytes.Add(n)
 		t.offset.Store(next)
+		t.at.Store(&at)
 		if n > 0 {
 			t.lines.Add(lines)
 			t.counts.lines.Add(lines)
@@ -210,6 +219,9 @@ func (t *tail) finish(ctx context.Context, out chan<- *Batch) bool {
 	}
 	b, err := t.r.last()
 	t.report(err)
+	if t.covered.Load() {
+		b.Final, b.Position.Done = false, true
+	}
 	if !t.send(ctx, out, b) {
 		return false
 	}

@@ -1,0 +1,200 @@
+package source
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+)
+
+// unpacker reads the rest of a log that was compressed before it had been read
+// to its end. Offsets are those of what it holds, and it goes by the identity
+// of the file that it was made of, so that a line is the same line as before.
+type unpacker struct {
+	at      Position // up to where it was read
+	file    *File
+	maxLine int
+	in      *bufio.Reader
+	head    []byte
+	trail   trail
+	send    func(*Batch) bool
+}
+
+// unpack begins to read sibling, if it is the compressed form of the file that
+// at is a position of, behind that. own says that nothing else has that
+// identity by now, so that at is to be forgotten in the end.
+func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling string, at Position, own bool) bool {
+	if r.unpacking[at.identity()] || r.o.Container != "" {
+		return false
+	}
+	f, err := r.openSafely(sibling)
+	if err != nil {
+		return false
+	}
+	u := &unpacker{
+		at: at, maxLine: r.o.MaxLine,
+		file: &File{Log: r.o.Log, Path: sibling, Dev: at.Dev, Ino: at.Ino},
+	}
+	u.at.Path = path
+	if !own { // the file it was made of goes on under its identity
+		id, err := identityOf(f)
+		if err != nil || len(r.memory.byID[id]) > 0 {
+			_ = f.Close() // only read
+			return false
+		}
+		u.at.Dev, u.at.Ino, u.file.Dev, u.file.Ino = id.dev, id.ino, id.dev, id.ino
+	}
+	if !u.begins(f, at) {
+		_ = f.Close() // only read
+		return false
+	}
+	if r.unpacking == nil {
+		r.unpacking = make(map[identity]bool)
+	}
+	r.unpacking[u.at.identity()] = true
+	u.send = func(b *Batch) bool {
+		n, lines := int64(len(b.Data)), b.lines()
+		select {
+		case out <- b:
+			r.counts.bytes.Add(n)
+			r.counts.lines.Add(lines)
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	log := r.log.With(slog.String("path", sibling))
+	log.Info("reading the rest of a compressed log", slog.Int64("from", at.Offset))
+	r.wg.Go(func() {
+		defer f.Close() //nolint:errcheck // only read
+		if err := u.run(); err != nil {
+			r.counts.gaps.Add(1)
+			log.Warn("the rest of a compressed log can't be read", slog.Any("err", err))
+			u.final(nil)
+		}
+	})
+	return true
+}
+
+// begins reports whether the compressed file begins as the position says.
+func (u *unpacker) begins(f *os.File, at Position) bool {
+	in, err := gzip.NewReader(f)
+	if err != nil || at.HeadLen < 0 || at.HeadLen > headMax {
+		return false
+	}
+	if at.HeadLen < alike && at.Offset > 0 {
+		return false
+	}
+	u.in = bufio.NewReaderSize(in, max(u.maxLine+1, headMax))
+	u.head, err = u.in.Peek(int(headMax))
+	if err != nil && err != io.EOF || int64(len(u.head)) < at.HeadLen {
+		return false
+	}
+	u.head = append([]byte(nil), u.head...)
+	return at.HeadLen == 0 || hashHead(u.head[:at.HeadLen]) == at.Head
+}
+
+// run reads to the end. It returns nil, too, when it is stopped.
+func (u *unpacker) run() error {
+	if err := u.skip(); err != nil {
+		return err
+	}
+	var data []byte
+	for {
+		line, err := u.in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) || err == nil && len(line) > u.maxLine+1:
+			if len(data) > 0 && !u.emit(data, int64(len(data)), false) {
+				return nil
+			}
+			data = nil
+			if ok, err := u.cut(line, err == nil); err != nil || !ok {
+				return err
+			}
+			continue
+		case err == io.EOF:
+			u.final(append(data, line...))
+			return nil
+		case err != nil:
+			return err
+		}
+		if data = append(data, line...); len(data) < blockLow {
+			continue
+		}
+		if !u.emit(data, int64(len(data)), false) {
+			return nil
+		}
+		data = nil
+	}
+}
+
+// skip goes to where reading had stopped.
+func (u *unpacker) skip() error {
+	for left := u.at.Offset; left > 0; {
+		buf, err := u.in.Peek(int(min(left, headMax)))
+		if len(buf) == 0 {
+			return wrap("find where reading had stopped", err)
+		}
+		u.trail.follow(buf)
+		left -= int64(len(buf))
+		if _, err := u.in.Discard(len(buf)); err != nil {
+			return err
+		}
+	}
+	if sum, n := u.trail.hash(); u.at.TailLen == n && n > 0 && sum != u.at.Tail {
+		return errors.New("it is not what was read before")
+	}
+	return nil
+}
+
+// cut sends the beginning of a line that is too long, and drops its rest.
+func (u *unpacker) cut(line []byte, whole bool) (ok bool, err error) {
+	data := append([]byte(nil), line[:u.maxLine]...)
+	u.trail.follow(line)
+	length := int64(len(line))
+	for !whole {
+		line, err = u.in.ReadSlice('\n')
+		u.trail.follow(line)
+		length += int64(len(line))
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && err != io.EOF {
+			return false, err
+		}
+		whole = err == nil || err == io.EOF
+	}
+	return u.emit(data, length, true), nil
+}
+
+// emit sends data, which stands for the next length bytes.
+func (u *unpacker) emit(data []byte, length int64, cut bool) bool {
+	return u.send(u.batch(data, length, cut))
+}
+
+func (u *unpacker) batch(data []byte, length int64, cut bool) *Batch {
+	if !cut {
+		u.trail.follow(data)
+	}
+	from := u.at.Offset
+	u.at.Offset += length
+	n := min(u.at.Offset, int64(len(u.head)))
+	u.at.Head, u.at.HeadLen = hashHead(u.head[:n]), n
+	u.at.Tail, u.at.TailLen = u.trail.hash()
+	return &Batch{File: u.file, Data: data, Offset: from, Next: u.at.Offset, Cut: cut, Position: u.at}
+}
+
+// final sends the last lines. Nothing leads to the file any more.
+func (u *unpacker) final(data []byte) {
+	b := u.batch(data, int64(len(data)), false)
+	b.Final = true
+	u.send(b)
+}
+
+func identityOf(f *os.File) (identity, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return identity{}, err
+	}
+	return identify(fi)
+}
