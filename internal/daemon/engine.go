@@ -220,7 +220,10 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		return // the configuration has let go of this log
 	}
 	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
-	for data := b.Data; len(data) > 0; {
+	for n, data := 0, b.Data; len(data) > 0; n++ {
+		if b.Starts != nil {
+			at.Offset = b.Starts[n]
+		}
 		line, rest := data, []byte(nil)
 		size := len(data)
 		if i := bytes.IndexByte(data, '\n'); i >= 0 {

@@ -64,7 +64,7 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 	}
 	from := at.offset
 	file := &File{Log: r.o.Log, Path: path, Dev: id.dev, Ino: id.ino}
-	rd, err := newReader(f, file, followed, from, at.align, r.o.MaxLine, r.pool)
+	rd, err := newReader(f, file, followed, from, at.align, r.o.MaxLine, r.o.Container, r.pool)
 	if err != nil {
 		return nil, err
 	}

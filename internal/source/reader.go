@@ -30,13 +30,16 @@ type reader struct {
 	file    *File
 	name    string // for positions: the name that is followed
 	pool    *pool
-	maxLine int
+	maxLine int       // longest line as it is in the file
+	wrap    Container // what its lines are wrapped in
+	textMax int       // longest line when unwrapped
 
-	offset  int64 // where the next line begins
-	scanned int64 // how many bytes after offset hold no line feed
-	skip    bool  // offset is inside of a line that is not ours to send
-	block   int   // how much to read at once
-	need    int   // length of a partial line that has just been completed
+	offset     int64 // where the next line begins
+	scanned    int64 // how many bytes after offset hold no line feed
+	skip       bool  // offset is inside of a line that is not ours to send
+	skipRecord bool  // the next line is the end of one whose beginning is not ours
+	block      int   // how much to read at once
+	need       int   // length of a partial line that has just been completed
 
 	size    int64 // of the file when it was last looked at
 	changed unix.Timespec
@@ -48,6 +51,7 @@ type reader struct {
 	whole bool   // old is all that had been read
 
 	lost    int64  // bytes seen and not read, of a file that was rewritten; for the tail to take
+	dropped int64  // lines too long that could not be sent; likewise
 	zeros   int64  // bytes skipped, since a writer left them out; likewise
 	blocked string // why what is in the file can't be read as lines, if so
 }
@@ -63,10 +67,14 @@ const (
 
 // newReader reads f from offset on. align says that offset may be inside of a
 // line, of which the rest is then left out.
-func newReader(f *os.File, file *File, name string, offset int64, align bool, maxLine int, p *pool) (*reader, error) {
+func newReader(f *os.File, file *File, name string, offset int64, align bool, maxLine int, wrapped Container, p *pool) (*reader, error) {
 	r := &reader{
 		f: f, file: file, name: name, pool: p, maxLine: maxLine,
+		wrap: wrapped, textMax: maxLine,
 		offset: offset, block: blockLow,
+	}
+	if wrapped != "" {
+		r.maxLine = rawLimit(maxLine)
 	}
 	if align && offset > 0 {
 		var last [1]byte
@@ -74,6 +82,12 @@ func newReader(f *os.File, file *File, name string, offset int64, align bool, ma
 			return nil, fmt.Errorf("read end of last line: %w", err)
 		}
 		r.skip = last[0] != '\n'
+		if !r.skip && wrapped != "" {
+			var err error
+			if r.skipRecord, err = r.inRecord(offset); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := r.head.extend(f, offset); err != nil {
 		return nil, err
@@ -126,7 +140,7 @@ func (r *reader) restart() error {
 	if !r.skip {
 		r.old, r.whole = bytes.Clone(r.trail.raw), r.offset == int64(len(r.trail.raw))
 	}
-	r.offset, r.scanned, r.need, r.skip, r.blocked = 0, 0, 0, false, ""
+	r.offset, r.scanned, r.need, r.skip, r.skipRecord, r.blocked = 0, 0, 0, false, false, ""
 	r.head.reset()
 	if err := r.trail.load(r.f, 0); err != nil {
 		return err
@@ -215,12 +229,22 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 	default:
 		chunk = beforeZeros(chunk)
 		end, long := wholeLines(chunk, r.maxLine)
+		if end > 0 && r.wrap != "" {
+			u := r.wrap.records(chunk[:end], r.offset, r.textMax, false, false)
+			if u.raw == 0 && end > r.maxLine {
+				u = r.wrap.records(chunk[:end], r.offset, r.textMax, true, true)
+			}
+			if u.raw > 0 {
+				return r.unwrap(buf, u, r.offset+int64(u.raw))
+			}
+			r.scanned = int64(n) // pieces of a line whose last is missing
+			break
+		}
 		if end > 0 {
 			return r.emit(buf, end, r.offset+int64(end), false)
 		}
 		if long > 0 {
-			r.slowDown()
-			return r.emit(buf, r.maxLine, r.offset+int64(long)+1, true)
+			return r.sendCut(buf, long)
 		}
 		r.scanned = int64(n)
 	}
@@ -234,7 +258,11 @@ func (r *reader) skipLine(chunk []byte) error {
 	if r.skip = i < 0; r.skip {
 		i = len(chunk) - 1
 	}
-	return r.jump(r.offset + int64(i) + 1)
+	err := r.jump(r.offset + int64(i) + 1)
+	if err == nil && !r.skip && r.wrap != "" {
+		r.skipRecord, err = r.inRecord(r.offset)
+	}
+	return err
 }
 
 // jump goes on at next, without what is before.
@@ -258,8 +286,18 @@ func (r *reader) cutLine(length int64) (*Batch, error) {
 		r.scanned = 0
 		return nil, wrap("read long line", err)
 	}
+	return r.sendCut(buf, int(length))
+}
+
+// sendCut sends the first maxLine bytes of buf, of a line of that length.
+func (r *reader) sendCut(buf []byte, length int) (*Batch, error) {
 	r.slowDown()
-	return r.emit(buf, r.maxLine, r.offset+length+1, true)
+	next := r.offset + int64(length) + 1
+	if r.wrap == "" {
+		return r.emit(buf, r.maxLine, next, true)
+	}
+	u := r.wrap.records(buf[:r.maxLine], r.offset, r.textMax, true, true)
+	return r.unwrap(buf, u, next)
 }
 
 // slowDown keeps blocks near the length of a line while lines are cut: what
@@ -306,7 +344,14 @@ func (r *reader) last() (*Batch, error) {
 		r.pool.put(buf)
 		return r.final(), wrap("read last line", err)
 	}
-	b, err := r.emit(buf, n, r.offset+rest, rest > int64(r.maxLine))
+	torn := rest > int64(r.maxLine)
+	next := r.offset + rest
+	var b *Batch
+	if r.wrap == "" {
+		b, err = r.emit(buf, n, next, torn)
+	} else {
+		b, err = r.unwrap(buf, r.wrap.records(buf[:n], r.offset, r.textMax, true, torn), next)
+	}
 	b.Final = true
 	return b, err
 }

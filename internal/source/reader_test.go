@@ -46,7 +46,7 @@ func readAll(t interface{ Fatal(...any) }, path string, pieces [][]byte, limit i
 	}
 	defer f.Close()
 	var p pool
-	r, err := newReader(f, &File{Log: "web"}, path, 0, false, limit, &p)
+	r, err := newReader(f, &File{Log: "web"}, path, 0, false, limit, "", &p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,9 +25,13 @@ type Batch struct {
 	Data []byte // whole lines, each with its line feed; the last may lack it (end of a finished file)
 
 	// Offset is where Data begins in the file, Next where reading goes on.
-	// Next - Offset may be more than len(Data) if Cut.
+	// Next - Offset may be more than len(Data) if Cut or Starts.
 	Offset int64
 	Next   int64
+
+	// Starts is where each line of Data begins in the file, of a log whose
+	// lines are wrapped. nil: they follow each other, from Offset.
+	Starts []int64
 
 	// Cut says that Data is the beginning, without line feed, of one single
 	// line that was longer than the limit.

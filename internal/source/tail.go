@@ -167,7 +167,8 @@ func (t *tail) account() {
 	t.counts.gapBytes.Add(t.r.lost)
 	t.zeros.Add(t.r.zeros)
 	t.counts.zeros.Add(t.r.zeros)
-	t.r.lost, t.r.zeros = 0, 0
+	t.counts.cut.Add(t.r.dropped)
+	t.r.lost, t.r.zeros, t.r.dropped = 0, 0, 0
 	if t.r.behind() == 0 {
 		t.since.Store(0)
 	} else {
