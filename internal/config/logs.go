@@ -11,7 +11,7 @@ func readLogs(top *section) (logs []Log, names []string) {
 	tables, names := top.group("logs", "required: add a table like [logs.nginx] with the files to follow")
 	owners := map[string]string{}
 	for _, t := range tables {
-		l := Log{Name: t.name, Format: DefaultFormat, MaxLine: DefaultMaxLine}
+		l := Log{Name: t.name, Format: DefaultFormat, MaxLine: DefaultMaxLine, MaxFiles: DefaultMaxFiles}
 		if n, ok := t.get("files"); ok {
 			l.Files = n.files(t.name, owners)
 		} else {
@@ -22,6 +22,7 @@ func readLogs(top *section) (logs []Log, names []string) {
 			size, _ := n.size(1<<10, 16<<20)
 			l.MaxLine = int(size)
 		}
+		readFollow(t, &l)
 		if n, ok := t.get("after_unparsed"); ok {
 			what, _ := n.oneOf("count", "skip")
 			l.SkipAfterUnparsed = what == "skip"
@@ -30,6 +31,24 @@ func readLogs(top *section) (logs []Log, names []string) {
 		logs = append(logs, l)
 	}
 	return logs, names
+}
+
+// readFollow reads how files are followed.
+func readFollow(t named, l *Log) {
+	if n, ok := t.get("from"); ok {
+		where, _ := n.oneOf("end", "start")
+		l.FromStart = where == "start"
+	}
+	if n, ok := t.get("max_files"); ok {
+		l.MaxFiles, _ = n.whole(1, 1<<20)
+	}
+	if n, ok := t.get("allow_insecure"); ok {
+		l.AllowInsecure, _ = n.flag()
+	}
+	if n, ok := t.get("container"); ok {
+		how, _ := n.oneOf("docker", "cri")
+		l.Container = how
+	}
 }
 
 // files reads paths and patterns. owners says which log has named a path: one

@@ -19,6 +19,7 @@ func (d *daemon) follow(l *config.Log, positions []state.Position) {
 	r := &reading{files: source.NewFiles(source.FilesOptions{
 		Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine,
 		Resume: resume(positions, l.Name), Logger: d.Log,
+		FromStart: l.FromStart, MaxFiles: l.MaxFiles, AllowInsecure: l.AllowInsecure, Container: source.Container(l.Container),
 	})}
 	name := l.Name
 	r.part = startPart(d.reading, func(ctx context.Context) {

@@ -141,7 +141,7 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 		switch old := logNamed(was, l.Name); {
 		case old == nil:
 			n.start = append(n.start, l.Name)
-		case !slices.Equal(old.Files, l.Files) || old.MaxLine != l.MaxLine:
+		case !same(reads(old), reads(l)):
 			n.restart = append(n.restart, l.Name)
 		}
 	}
@@ -455,7 +455,13 @@ func changes(was, c *config.Config) []string {
 
 // logSettings are what a log's table says.
 func logSettings(l *config.Log) []any {
-	return []any{l.Files, l.Format, l.Header, l.Zone.String(), l.Rewritten, l.Fields, l.MaxLine, l.SkipAfterUnparsed}
+	return append(reads(l), l.FromStart, l.Format, l.Header, l.Zone.String(), l.Rewritten, l.Fields, l.SkipAfterUnparsed)
+}
+
+// reads are the settings of a log that its source was made with. FromStart is
+// none of them: it holds for the first start.
+func reads(l *config.Log) []any {
+	return []any{l.Files, l.MaxLine, l.MaxFiles, l.AllowInsecure, l.Container}
 }
 
 // same compares settings by what they say.

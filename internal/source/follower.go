@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// retryPolls is after how many looks a file that can't be opened is tried
+// again.
+const retryPolls = 5
+
 // follower is one Run of a Files: it looks at names, opens what it finds and
 // lets go of what has been replaced. Each open file is read by its tail in a
 // goroutine of its own.
@@ -180,13 +184,22 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 		r.content(n)
 		return
 	}
-	if err := r.open(ctx, out, n.path, n.path, !n.settled, nil); err != nil {
-		r.complain(n, err)
-		if !n.settled && !missing(err) {
-			r.rememberStart(n.path, l)
-		}
-	} else {
+	if n.trouble != "" && time.Now().Before(n.retry) {
+		return
+	}
+	err := r.open(ctx, out, n.path, n.path, !n.settled, nil)
+	if err == nil {
+		n.settled = true
 		r.content(n)
+		return
+	}
+	r.complain(n, err)
+	n.retry = time.Now().Add(retryPolls * r.o.Poll)
+	if bad := new(insecure); errors.As(err, &bad) {
+		return // what strangers may have written is not read later, either
+	}
+	if !n.settled && !missing(err) {
+		r.rememberStart(n.path, l)
 	}
 	n.settled = true
 }
@@ -254,9 +267,14 @@ func (r *follower) forget(t *tail) {
 
 // complain says what is wrong with a name when that has changed.
 func (r *follower) complain(n *name, err error) {
-	n.state = Failing
-	if missing(err) {
+	bad := new(insecure)
+	switch {
+	case missing(err):
 		n.state = Waiting
+	case errors.As(err, &bad) || errors.Is(err, errTooMany):
+		n.state = Refused
+	default:
+		n.state = Failing
 	}
 	if text := err.Error(); n.trouble != text {
 		n.trouble = text
@@ -265,6 +283,11 @@ func (r *follower) complain(n *name, err error) {
 		}
 		if missing(err) {
 			r.log.Warn("log does not exist, waiting for it (is its path right?)", slog.String("path", n.path))
+			return
+		}
+		if n.state == Refused {
+			r.counts.refused.Add(1)
+			r.log.Error("log is not read"+refusedHint(err), slog.String("path", n.path), slog.Any("reason", err))
 			return
 		}
 		r.log.Error("cannot open log, trying again"+openHint(err), slog.String("path", n.path), slog.Any("err", err))
@@ -292,7 +315,7 @@ func (r *follower) stats() []FileStats {
 	}
 	for _, n := range r.names.byPath {
 		if n.state != Following {
-			s = append(s, FileStats{Path: n.path, State: n.state})
+			s = append(s, FileStats{Path: n.path, State: n.state, Err: n.trouble})
 		}
 	}
 	return s

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +21,8 @@ type name struct {
 	// what appears later is read from its first byte.
 	settled bool
 
-	trouble string // what was last said to be wrong with it
+	trouble string    // what was last said to be wrong with it
+	retry   time.Time // when to try again after trouble
 	state   State
 }
 
@@ -130,6 +132,14 @@ func compressed(path string) bool {
 // missing reports whether the error only says that there is no such file yet.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// refusedHint says how to have a log read that was refused.
+func refusedHint(err error) string {
+	if errors.Is(err, errTooMany) {
+		return " (max_files of the log)"
+	}
+	return " (if nobody untrusted has access to this machine: allow_insecure = true of the log)"
 }
 
 // openHint guesses what to do about a log that can't be opened.

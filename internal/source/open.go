@@ -20,7 +20,6 @@ type beginning struct {
 // given place or, if that is nil, where begin says.
 func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path string, starting bool, at *beginning) error {
 	if len(r.tails) >= r.o.MaxFiles {
-		r.counts.refused.Add(1)
 		return errTooMany
 	}
 	f, err := r.openSafely(path)

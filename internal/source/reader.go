@@ -54,6 +54,7 @@ type reader struct {
 	dropped int64  // lines too long that could not be sent; likewise
 	zeros   int64  // bytes skipped, since a writer left them out; likewise
 	blocked string // why what is in the file can't be read as lines, if so
+	unlike  bool   // a very long line with zero bytes was met
 }
 
 // intact, truncated and replaced are what refresh finds.
@@ -92,6 +93,7 @@ func newReader(f *os.File, file *File, name string, offset int64, align bool, ma
 	if err := r.head.extend(f, offset); err != nil {
 		return nil, err
 	}
+	r.blocked = noText(r.head.raw)
 	return r, r.trail.load(f, offset)
 }
 
@@ -178,6 +180,9 @@ func (r *reader) read() (b *Batch, more bool, err error) {
 	if r.size <= r.offset+r.scanned {
 		return nil, false, nil
 	}
+	if r.blocked != "" {
+		return nil, false, r.jump(r.size)
+	}
 	start := r.offset
 	if r.scanned >= rescan {
 		start += r.scanned
@@ -198,14 +203,18 @@ func (r *reader) read() (b *Batch, more bool, err error) {
 		r.block = blockLow
 	}
 	b, err = r.take(buf, n, start)
-	return b, r.size > r.offset+r.scanned, err
+	return b, r.size > r.offset+r.scanned || r.blocked != "" && r.size > r.offset, err
 }
 
 // take makes a batch of the first n bytes of buf, which begin at start in the
 // file. It takes over buf.
 func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 	chunk := buf[:n]
+	if r.offset == 0 {
+		r.blocked = noText(chunk)
+	}
 	switch {
+	case r.blocked != "":
 	case r.skip:
 		if err := r.skipLine(chunk); err != nil {
 			r.pool.put(buf)
@@ -218,6 +227,7 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 		i := bytes.IndexByte(chunk, '\n')
 		if i < 0 {
 			r.scanned += int64(n)
+			r.unlike = r.unlike || r.scanned > 1<<20 && bytes.IndexByte(chunk, 0) >= 0
 			break
 		}
 		length := r.scanned + int64(i)

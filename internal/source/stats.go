@@ -21,7 +21,7 @@ type FilesStats struct {
 	Errors    int64 // failed attempts to read
 	GapBytes  int64 // lost in them, where it is known
 	Zeros     int64 // zero bytes that were skipped between lines
-	Refused   int64 // times a file was not opened since too many are open
+	Refused   int64 // times a file was refused: see State Refused
 }
 
 // FileStats is about one open file, or one name without a file.

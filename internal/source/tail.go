@@ -16,6 +16,7 @@ const (
 	Renamed   State = "renamed"   // open and still read; its name is gone or another file's
 	Waiting   State = "waiting"   // nothing there yet
 	Failing   State = "failing"   // there, but it can't be opened or read
+	Refused   State = "refused"   // there, but not read: strangers can write to it, there are too many, it holds no lines
 )
 
 // hold is how a tail and the follower agree on when to let a file go. Only the
@@ -76,6 +77,9 @@ type tail struct {
 	at     atomic.Pointer[Position] // what was sent last
 	before atomic.Pointer[Position] // what was sent last before the file was truncated, if it was
 	lost   func(context.Context, loss)
+
+	blocked atomic.Pointer[string] // why what is in the file isn't read
+	unlike  bool                   // it was said that the file doesn't look like a log
 
 	wake    chan struct{}
 	watch   *fdWatch
@@ -147,6 +151,7 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 			b, more, err = t.r.read()
 		}
 		t.report(err)
+		t.judge()
 		if b != nil {
 			t.since.CompareAndSwap(0, time.Now().UnixNano())
 			if !t.send(ctx, out, b) {
@@ -158,6 +163,22 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 			return ctx.Err() == nil
 		}
 	}
+}
+
+// judge says, once, that what is in the file are no lines.
+func (t *tail) judge() {
+	if !t.r.unlike || t.unlike {
+		if now := t.r.blocked; now == "" {
+			t.blocked.Store(nil)
+		} else if t.blocked.Load() == nil {
+			t.blocked.Store(&now)
+			t.counts.refused.Add(1)
+			t.log.Error("not reading a log that holds no lines of text: it is " + now)
+		}
+		return
+	}
+	t.unlike = true
+	t.log.Warn("this doesn't look like a log: a line goes on for more than 1 MiB and has zero bytes in it")
 }
 
 // account makes what the reader has seen known to stats.
@@ -338,6 +359,8 @@ func (t *tail) stats() FileStats {
 	switch text := t.trouble.Load(); {
 	case text != nil:
 		s.State, s.Err = Failing, *text
+	case t.blocked.Load() != nil:
+		s.State, s.Err = Refused, *t.blocked.Load()
 	case t.hold.Load() != held:
 		s.State = Renamed
 	}

@@ -105,6 +105,9 @@ func (v *vetter) step(fd int, name string, last bool) (f *os.File, target string
 		return nil, "", nil
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	if !last {
+		return nil, "", unix.ENOTDIR
+	}
 	if err := v.file(name, &st); err != nil {
 		return nil, "", err
 	}
