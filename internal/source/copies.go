@@ -1,8 +1,10 @@
 package source
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,78 +22,103 @@ import (
 // files whose names are related.
 const alike = 16
 
-// loss is what became of a file that was truncated or rewritten: up to where
-// it was read, and how many bytes more it had held.
+// loss is what became of a file that was truncated or rewritten: how far it had
+// been read, and how many bytes more it was known to hold.
 type loss struct {
-	tail  *tail
-	at    Position
+	tail *tail
+	seen
 	bytes int64
+	known chan (<-chan struct{}) // gets what is closed when the position of a copy is known
 }
+
+// maxPast is how many former contents of one name are remembered. Copies of them
+// are met as often as patterns are looked at.
+const maxPast = 64
 
 // superseded is a stored position that can be forgotten as soon as that of the
 // copy that is read instead is known.
 type superseded struct {
 	Position
-	by *tail
+	known <-chan struct{} // closed when it is; nil: with those of the files at the start
 }
 
-// loss hands a loss to the follower, and waits until it has been dealt with.
-func (r *follower) loss(ctx context.Context, l loss) {
+// loss hands a loss to the follower, and waits until the position of a copy is
+// known: only then may that of the file, with which the copy would be found, be
+// another. It returns false if ctx is done first.
+func (r *follower) loss(ctx context.Context, l loss) bool {
 	select {
 	case r.lost <- l:
 	case <-ctx.Done():
+		return false
+	}
+	select {
+	case known := <-l.known:
+		return wait(ctx, known)
+	case <-ctx.Done():
+		return false
 	}
 }
 
 // recover looks for a copy of what a truncated file held, and reads its rest.
-func (r *follower) recover(ctx context.Context, out chan<- *Batch, l loss) {
+// It returns what to wait for until its position is known, or nil.
+func (r *follower) recover(ctx context.Context, out chan<- *Batch, l loss) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l.at.Offset == 0 || l.at.HeadLen < alike {
-		return
+	if l.at.HeadLen < alike {
+		return nil
 	}
-	if r.readCopy(ctx, out, l.tail.name, l.at, false) != "" {
-		l.tail.gaps.Add(-l.bytes)
-		r.counts.gapBytes.Add(-l.bytes)
+	past := append(r.past[l.tail.name], l.seen)
+	r.past[l.tail.name] = past[max(0, len(past)-maxPast):]
+	name, known := r.readCopy(ctx, out, l.tail.name, l.at, false)
+	if name == "" {
+		return nil
 	}
+	l.tail.gaps.Add(-l.bytes)
+	r.counts.gapBytes.Add(-l.bytes)
+	return known
 }
 
 // findRest does the same for a file that was truncated while nobody looked.
-func (r *follower) findRest(ctx context.Context, out chan<- *Batch, id identity, path string) {
+func (r *follower) findRest(ctx context.Context, out chan<- *Batch, id identity, path string) <-chan struct{} {
 	for _, s := range r.memory.byID[id] {
 		if s.Path == path && !s.finished && s.HeadLen >= alike {
-			r.readCopy(ctx, out, path, s.Position, false)
+			if _, known := r.readCopy(ctx, out, path, s.Position, false); known != nil {
+				return known
+			}
 		}
 	}
+	return nil
 }
 
 // readCopy looks for a copy of the file that was followed as path, of which at
 // was the last position, and reads what is behind that. gone says that the file
 // itself is no more: its position is forgotten then, and path itself may be a
-// copy. It returns the name of the copy, or "".
-func (r *follower) readCopy(ctx context.Context, out chan<- *Batch, path string, at Position, gone bool) string {
+// copy. It returns the name of the copy, or "", and what is closed when its
+// position is known, or nil if nothing is left to read.
+func (r *follower) readCopy(ctx context.Context, out chan<- *Batch, path string, at Position, gone bool) (name string, known <-chan struct{}) {
+	if at.HeadLen < alike {
+		return "", nil
+	}
 	for _, sibling := range related(path) {
+		found := false
 		switch {
 		case !gone && sibling == path:
 		case filepath.Ext(sibling) == ".gz":
-			if r.unpack(ctx, out, path, sibling, at, gone) {
-				return sibling
-			}
-		case compressed(sibling):
-		default:
-			found, by := r.readPlainCopy(ctx, out, path, sibling, at)
-			if found && gone {
-				r.superseded = append(r.superseded, superseded{at, by})
-			}
-			if found {
-				return sibling
-			}
+			found, known = r.unpack(ctx, out, path, sibling, at)
+		case !compressed(sibling):
+			found, known = r.readPlainCopy(ctx, out, path, sibling, at)
+		}
+		if found && gone {
+			r.superseded = append(r.superseded, superseded{at, known})
+		}
+		if found {
+			return sibling, known
 		}
 	}
-	return ""
+	return "", nil
 }
 
-func (r *follower) readPlainCopy(ctx context.Context, out chan<- *Batch, path, sibling string, at Position) (found bool, by *tail) {
+func (r *follower) readPlainCopy(ctx context.Context, out chan<- *Batch, path, sibling string, at Position) (found bool, known <-chan struct{}) {
 	f, err := r.openSafely(sibling)
 	if err != nil {
 		return false, nil
@@ -105,20 +132,65 @@ func (r *follower) readPlainCopy(ctx context.Context, out chan<- *Batch, path, s
 	if err != nil || id == at.identity() || r.tails[id] != nil {
 		return false, nil
 	}
-	if known := r.memory.byID[id]; len(known) > 0 && !known[0].copied {
-		return false, nil // its own story
+	if !r.memory.copied(id) && r.ownStory(f, fi.Size(), id) {
+		return false, nil
 	}
 	if ok, err := headAgrees(f, fi.Size(), at); err != nil || !ok {
 		return false, nil
 	}
-	if sibling == path || fi.Size() == at.Offset {
+	if sibling == path {
 		return true, nil
 	}
-	if err := r.open(ctx, out, path, sibling, false, &beginning{at.Offset, true}); err != nil {
+	if fi.Size() == at.Offset {
+		if r.names.covers(sibling) {
+			r.remember(sibling, id, at)
+		}
+		return true, nil
+	}
+	if err := r.open(ctx, out, path, sibling, false, &beginning{offset: at.Offset, align: true}); err != nil {
 		r.log.Error("cannot open copy of log"+openHint(err), slog.String("path", sibling), slog.Any("err", err))
 		return false, nil
 	}
-	return true, r.tails[id]
+	return true, r.tails[id].announced
+}
+
+// ownStory reports whether it is known from before where to go on in a file.
+// That its number is known doesn't say so: it may have been that of another.
+func (r *follower) ownStory(f *os.File, size int64, id identity) bool {
+	return slices.ContainsFunc(r.memory.byID[id], func(s start) bool {
+		agrees, err := headAgrees(f, size, s.Position)
+		return err != nil || agrees
+	})
+}
+
+// read reports whether a file has been read to its end and let go, or is a copy
+// that isn't read. What was known of another file with its number is forgotten.
+func (r *follower) read(path string, l look) bool {
+	known := r.memory.byID[l.id]
+	for i := range known {
+		s := &known[i]
+		if !s.copied && (!s.finished || s.Offset != l.size) {
+			continue
+		}
+		if s.verified == l {
+			return true
+		}
+		f, err := r.openSafely(path)
+		if err != nil {
+			return true // can't tell yet
+		}
+		agrees, err := headAgrees(f, l.size, s.Position)
+		id, err2 := identityOf(f)
+		_ = f.Close() // only read
+		if err != nil || err2 != nil || id != l.id || agrees {
+			s.verified = l
+			return true
+		}
+		r.memory.drop(l.id)
+		delete(r.memory.done, l.id)
+		return false
+	}
+	return false
 }
 
 // related lists the files beside path that have its name and more, and path
@@ -154,9 +226,6 @@ func related(path string) []string {
 // known of, is a copy of one that is read under the name that it was made of
 // (or may become one: it is empty yet). If so it is remembered as read.
 func (r *follower) copied(n *name, l look) bool {
-	if known := r.memory.byID[l.id]; len(known) > 0 {
-		return false
-	}
 	original := r.names.original(n.path)
 	if original == "" || !n.settled {
 		return false
@@ -173,39 +242,60 @@ func (r *follower) copied(n *name, l look) bool {
 	if err != nil {
 		return false
 	}
-	if id, err := identify(fi); err != nil || id != l.id {
+	if id, err := identify(fi); err != nil || id != l.id || r.ownStory(f, fi.Size(), id) {
 		return false
 	}
-	for _, p := range r.positionsOf(original) {
-		if p.HeadLen < alike || p.identity() == l.id {
+	begins := make([]byte, headMax)
+	k, err := f.ReadAt(begins, 0)
+	if err != nil && err != io.EOF {
+		return false
+	}
+	begins = begins[:k]
+	for _, s := range r.seenAs(original) {
+		if !s.begins(begins) || s.at.identity() == l.id {
 			continue
 		}
-		same, err := hashAgrees(f, 0, p.HeadLen, p.Head)
-		if err != nil || !same {
-			continue
+		if k < alike {
+			return true // it can still become anything
 		}
-		p = Position{Log: r.o.Log, Path: n.path, Dev: l.id.dev, Ino: l.id.ino, Offset: fi.Size(), Head: p.Head, HeadLen: p.HeadLen, Done: true}
-		r.memory.put(l.id, start{Position: p, finished: true, copied: true})
-		r.memory.done[l.id] = p
-		r.tell(p, false)
+		r.remember(n.path, l.id, Position{Offset: fi.Size(), Head: hashHead(begins), HeadLen: int64(k)})
 		r.log.Info("not reading a copy of a log", slog.String("path", n.path), slog.String("of", original))
 		return true
 	}
 	return false
 }
 
-// positionsOf lists the last known positions of the files that have, or had,
-// a name.
-func (r *follower) positionsOf(path string) []Position {
-	out := append([]Position(nil), r.memory.byPath[path]...)
+// remember makes path a copy that is not read.
+func (r *follower) remember(path string, id identity, p Position) {
+	p.Log, p.Path, p.Dev, p.Ino, p.Done = r.o.Log, path, id.dev, id.ino, true
+	r.memory.put(id, start{Position: p, finished: true, copied: true})
+	r.memory.done[id] = p
+	r.tell(p, false)
+}
+
+// begins reports whether a file that begins with p may be a copy of what was
+// seen, or the beginning of one.
+func (s *seen) begins(p []byte) bool {
+	if len(s.head) > 0 {
+		n := min(len(p), len(s.head))
+		return bytes.Equal(p[:n], s.head[:n])
+	}
+	n := s.at.HeadLen
+	return n >= alike && n <= int64(len(p)) && hashHead(p[:n]) == s.at.Head
+}
+
+// seenAs lists how far the files were read that have, or had, a name.
+func (r *follower) seenAs(path string) []seen {
+	out := slices.Clone(r.past[path])
+	for _, p := range r.memory.byPath[path] {
+		out = append(out, seen{at: p})
+	}
 	for _, t := range r.tails {
 		if t.name != path {
 			continue
 		}
-		for _, p := range []*Position{t.at.Load(), t.before.Load()} {
-			if p != nil {
-				out = append(out, *p)
-			}
+		if s := t.now.Load(); s != nil {
+			out = append(out, *s)
 		}
 	}
 	return out
@@ -215,7 +305,8 @@ func (r *follower) positionsOf(path string) []Position {
 // predecessor held, as one that an editor has stored, and up to where.
 func (r *follower) rewritten(f *os.File, size int64, path string, at *Position) bool {
 	found := false
-	for _, p := range r.positionsOf(path) {
+	for _, s := range r.seenAs(path) {
+		p := s.at
 		if p.HeadLen < convincing || p.Offset < at.Offset {
 			continue
 		}
@@ -275,11 +366,28 @@ func readable(dir string) bool {
 func (r *follower) supersede() {
 	kept := r.superseded[:0]
 	for _, s := range r.superseded {
-		if !r.marked || s.by != nil && !s.by.known.Load() {
+		if !r.marked || s.known != nil && !closed(s.known) {
 			kept = append(kept, s)
 			continue
 		}
-		r.tell(s.Position, true)
+		r.forgetPosition(s.Position)
 	}
 	r.superseded = kept
+}
+
+// forgetPosition forgets the position of a file that is gone, unless its number
+// is another file's by now: what is stored is then that one's.
+func (r *follower) forgetPosition(p Position) {
+	if id := p.identity(); r.tails[id] == nil && !r.unpacking[id] {
+		r.tell(p, true)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -38,6 +38,7 @@ type follower struct {
 
 	marked     bool              // the patterns have been said to be followed
 	superseded []superseded      // stored positions of files whose copies are read
+	past       map[string][]seen // by name, of files that were truncated
 	unpacking  map[identity]bool // compressed files that are being read, by what they were
 
 	quietSince time.Time       // when a name last changed
@@ -50,11 +51,13 @@ func newFollower(f *Files, notify bool) *follower {
 	return &follower{
 		memory: memory, lost: make(chan loss),
 		o: &f.o, pool: &f.pool, counts: &f.counts, log: f.o.Logger, notify: notify,
-		moved: make(chan struct{}, 1),
-		ended: make(chan *tail),
-		names: newNames(f.o.Patterns, memory.marked),
-		tails: make(map[identity]*tail),
-		said:  make(map[string]bool),
+		moved:     make(chan struct{}, 1),
+		ended:     make(chan *tail),
+		names:     newNames(f.o.Patterns, memory.marked),
+		tails:     make(map[identity]*tail),
+		past:      make(map[string][]seen),
+		unpacking: make(map[identity]bool),
+		said:      make(map[string]bool),
 	}
 }
 
@@ -73,7 +76,9 @@ func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 		case t := <-r.ended:
 			r.forget(t)
 		case l := <-r.lost:
-			r.recover(ctx, out, l)
+			known := r.recover(ctx, out, l)
+			r.flush(ctx, out)
+			l.known <- known
 		case <-r.moved:
 			r.quietSince = time.Now()
 			r.scan(ctx, out, false)
@@ -157,6 +162,7 @@ func (r *follower) expand() {
 type look struct {
 	id   identity
 	size int64
+	time time.Time // of the last change
 	err  error
 }
 
@@ -166,7 +172,7 @@ func lookAt(path string) look {
 		return look{err: err}
 	}
 	id, err := identify(fi)
-	return look{id: id, size: fi.Size(), err: err}
+	return look{id: id, size: fi.Size(), time: fi.ModTime(), err: err}
 }
 
 // follow opens the file that n leads to, unless it is open or finished.
@@ -179,7 +185,7 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 		}
 		return
 	}
-	if r.tails[l.id] != nil || n.glob && (r.memory.read(l.id, l.size) || r.copied(n, l)) {
+	if r.tails[l.id] != nil || n.glob && (r.read(n.path, l) || r.copied(n, l)) {
 		n.settled = true
 		r.content(n)
 		return
@@ -225,7 +231,7 @@ func (r *follower) setHold(t *tail, looks map[string]look) {
 	case missing(l.err):
 		next = nameless
 	case l.err == nil && l.id != t.file.identity():
-		if !r.known(l) {
+		if !r.known(t.name, l) {
 			return // a stop now must not leave us without either position
 		}
 		next = succeeded
@@ -244,11 +250,11 @@ func (r *follower) setHold(t *tail, looks map[string]look) {
 }
 
 // known reports whether the position of a file has been handed on.
-func (r *follower) known(l look) bool {
+func (r *follower) known(path string, l look) bool {
 	if t := r.tails[l.id]; t != nil {
 		return t.known.Load()
 	}
-	return r.memory.read(l.id, l.size)
+	return r.read(path, l)
 }
 
 // forget takes a finished tail off the list.

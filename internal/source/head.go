@@ -59,6 +59,14 @@ func (h *head) hash() (sum string, length int64) {
 	return h.sum, int64(len(h.raw))
 }
 
+// clone returns the bytes themselves, those of last if they are still the same.
+func (h *head) clone(last *seen) []byte {
+	if last != nil && bytes.Equal(last.head, h.raw) {
+		return last.head
+	}
+	return bytes.Clone(h.raw)
+}
+
 func (h *head) reset() { h.raw, h.sum = h.raw[:0], "" }
 
 // hashHead is SHA-256 cut to 128 bits, in hex: two files that differ are told

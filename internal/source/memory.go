@@ -11,6 +11,7 @@ type start struct {
 	Position
 	finished bool // it was read to Offset and let go
 	copied   bool // it is a copy of a file that is read, and isn't read at all
+	verified look // what the file was when its content was compared with Position
 	put      int  // which call of put it comes from; 0 for stored ones
 }
 
@@ -108,16 +109,6 @@ func (m *memory) candidates(id identity, path string) []start {
 		}
 	}
 	return out
-}
-
-// read reports whether a file of this size has been read to its end and let go.
-func (m *memory) read(id identity, size int64) bool {
-	for _, s := range m.byID[id] {
-		if s.copied || s.finished && s.Offset == size {
-			return true
-		}
-	}
-	return false
 }
 
 // copied reports whether a file is known as a copy that isn't read.

@@ -14,6 +14,7 @@ var errTooMany = errors.New("too many files are open for this log (does the patt
 type beginning struct {
 	offset int64
 	align  bool
+	after  <-chan struct{} // what to wait for before the first batch, or nil
 }
 
 // open opens path as the file of a followed name and starts its tail, at the
@@ -55,11 +56,11 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 		return nil, err
 	}
 	if at == nil {
-		from, align, e := r.begin(ctx, out, f, id, fi.Size(), followed, starting)
-		if e != nil {
-			return nil, e
+		b, err := r.begin(ctx, out, f, id, fi.Size(), followed, starting)
+		if err != nil {
+			return nil, err
 		}
-		at = &beginning{from, align}
+		at = &b
 	}
 	from := at.offset
 	file := &File{Log: r.o.Log, Path: path, Dev: id.dev, Ino: id.ino}
@@ -73,7 +74,7 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 	t := &tail{
 		name: followed, file: file, f: f, r: rd, log: log, counts: r.counts,
 		poll: r.o.Poll, grace: r.o.Grace, notify: r.notify,
-		moved: func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1),
+		moved: func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1), announced: make(chan struct{}), after: at.after,
 	}
 	t.offset.Store(from)
 	return t, nil
@@ -81,29 +82,31 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 
 // begin decides where to begin in an open file that is met for the first time,
 // or again. align says that the offset may be inside of a line.
-func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id identity, size int64, followed string, starting bool) (from int64, align bool, err error) {
+func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id identity, size int64, followed string, starting bool) (b beginning, err error) {
 	s, ok, seen, err := r.memory.match(f, id, size, followed)
 	switch {
 	case err != nil:
-		return 0, false, err
+		return b, err
 	case ok:
 		// Only the position of a first batch can be inside of a line, of
 		// one that began before us; or that of a file let go unterminated.
-		return s.Offset, !s.finished, nil
+		b.offset, b.align = s.Offset, !s.finished
+		return b, nil
 	case seen:
-		r.findRest(ctx, out, id, followed)
+		b.after = r.findRest(ctx, out, id, followed)
 		r.counts.gaps.Add(1)
 		r.log.Warn("log was replaced or truncated since it was last read, reading it from its beginning; lines may have been lost",
 			slog.String("path", followed), slog.Int64("size", size))
-		return 0, false, nil
+		return b, nil
 	case r.rewritten(f, size, followed, &s.Position):
-		return s.Offset, false, nil
+		b.offset = s.Offset
+		return b, nil
 	case !starting || r.o.FromStart || len(r.memory.byPath[followed]) > 0:
 		// Born after the start, or after the last stop.
-		return 0, false, nil
+		return b, nil
 	}
 	if r.o.StartAt != nil {
-		return min(max(r.o.StartAt(f, size), 0), size), true, nil
+		return beginning{offset: min(max(r.o.StartAt(f, size), 0), size), align: true}, nil
 	}
-	return size, true, nil
+	return beginning{offset: size, align: true}, nil
 }

@@ -109,7 +109,7 @@ func (r *reader) refresh() (c condition, grown bool, err error) {
 		return intact, false, fmt.Errorf("stat: %w", err)
 	}
 	r.links = uint64(st.Nlink)
-	if st.Size == r.size && st.Mtim == r.changed {
+	if st.Size == r.size && st.Mtim == r.changed && st.Mtim != (unix.Timespec{}) {
 		return intact, false, nil
 	}
 	before := r.size
@@ -196,6 +196,13 @@ func (r *reader) read() (b *Batch, more bool, err error) {
 	if err != nil || start+int64(n) <= r.offset+r.scanned {
 		r.pool.put(buf)
 		return nil, false, wrap("read", err)
+	}
+	// What was read is of the file that was looked at, and not of one that has
+	// taken its place and grown meanwhile, if it still stands behind the same.
+	if same, err := r.trail.matches(r.f, r.offset); err != nil || !same {
+		r.pool.put(buf)
+		r.changed = unix.Timespec{} // look again
+		return nil, err == nil, err
 	}
 	if n >= r.block {
 		r.block = min(r.block*2, blockMax)

@@ -17,7 +17,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 		if !r.names.covers(path) {
 			continue
 		}
-		lost := 0
+		lost, newest := 0, ""
 		for _, p := range stored {
 			l, ok := looks[path]
 			if ok && (l.id == p.identity() || l.id.ino == p.Ino && p.HeadLen >= convincing) {
@@ -26,22 +26,25 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 			if ok && l.err != nil && !missing(l.err) {
 				continue // can't tell yet
 			}
-			if r.tails[p.identity()] != nil {
-				continue // an older position of a file just opened
-			}
 			now := dirs.find(path, p.identity())
+			if r.tails[p.identity()] != nil {
+				now = "" // its number is that of a copy just opened
+			}
 			if now != "" && !r.resume(ctx, out, path, now, p) {
 				now = ""
 			}
 			if now == "" {
-				now = r.readCopy(ctx, out, path, p, true)
+				now, _ = r.readCopy(ctx, out, path, p, true)
 			}
 			if now != "" {
-				r.readBetween(ctx, out, path, now)
+				newest = newer(newest, now)
 				continue
 			}
 			lost++
-			r.tell(p, true)
+			r.forgetPosition(p)
+		}
+		if lost == 0 && newest != "" && len(r.memory.byID[looks[path].id]) == 0 {
+			r.readBetween(ctx, out, path, newest)
 		}
 		if lost > 0 {
 			r.counts.gaps.Add(1)
@@ -51,9 +54,21 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 	}
 }
 
+// newer returns the one of two files that was written to last.
+func newer(a, b string) string {
+	fa, err := os.Stat(a)
+	if err != nil {
+		return b
+	}
+	if fb, err := os.Stat(b); err != nil || fa.ModTime().After(fb.ModTime()) {
+		return a
+	}
+	return b
+}
+
 // readBetween reads the files that got and lost the name path while nobody
-// looked: rotated ones that are newer than the one that was read then, which is
-// now called now.
+// looked: rotated ones that are newer than the last of those that were read
+// then, which is now called now.
 func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now string) {
 	fi, err := os.Stat(now)
 	if err != nil {
@@ -69,10 +84,14 @@ func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now
 			continue
 		}
 		p := Position{Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino}
+		begun := false
 		switch {
-		case filepath.Ext(sibling) == ".gz" && r.unpack(ctx, out, path, sibling, p, true):
-		case !compressed(sibling) && r.open(ctx, out, path, sibling, false, &beginning{}) == nil:
-		default:
+		case filepath.Ext(sibling) == ".gz":
+			begun, _ = r.unpack(ctx, out, path, sibling, p)
+		case !compressed(sibling):
+			begun = r.open(ctx, out, path, sibling, false, &beginning{}) == nil
+		}
+		if !begun {
 			r.counts.gaps.Add(1)
 			r.log.Warn("a file that was rotated away while we were stopped is not read", slog.String("path", sibling))
 			continue
@@ -95,7 +114,8 @@ func rotated(path, sibling string) bool {
 // returns false if that isn't the file it was.
 func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now string, p Position) bool {
 	if filepath.Ext(now) == ".gz" {
-		return r.unpack(ctx, out, path, now, p, true)
+		found, _ := r.unpack(ctx, out, path, now, p)
+		return found
 	}
 	f, err := r.openSafely(now)
 	if err != nil {

@@ -47,6 +47,12 @@ const (
 	sayEvery = time.Minute // for messages that a writer can provoke at will
 )
 
+// seen is how far a file has been read, and how it begins.
+type seen struct {
+	at   Position
+	head []byte
+}
+
 // tail follows one open file until it is finished.
 type tail struct {
 	name   string // whose file it is; another name may lead to it by now
@@ -74,12 +80,14 @@ type tail struct {
 
 	covered atomic.Bool // a glob leads to it under another name
 
-	at     atomic.Pointer[Position] // what was sent last
-	before atomic.Pointer[Position] // what was sent last before the file was truncated, if it was
-	lost   func(context.Context, loss)
+	now  atomic.Pointer[seen] // with what was sent last, or is about to be
+	lost func(context.Context, loss) bool
 
 	blocked atomic.Pointer[string] // why what is in the file isn't read
 	unlike  bool                   // it was said that the file doesn't look like a log
+
+	announced chan struct{}   // closed when known
+	after     <-chan struct{} // what to wait for before the first batch: that of a copy with the rest of what the file was; may be nil
 
 	wake    chan struct{}
 	watch   *fdWatch
@@ -94,10 +102,11 @@ func (t *tail) run(ctx context.Context, out chan<- *Batch) bool {
 	defer t.close()
 	t.startWatch()
 	t.grown = time.Now()
-	if !t.send(ctx, out, t.r.announce()) {
+	if !wait(ctx, t.after) || !t.send(ctx, out, t.r.announce()) {
 		return false
 	}
 	t.known.Store(true)
+	close(t.announced)
 	timer := time.NewTimer(t.poll)
 	defer timer.Stop()
 	phase := t.hold.Load()
@@ -136,8 +145,9 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 		moved := state != intact
 		if moved {
 			t.gap(state)
-			t.before.Store(t.at.Load())
-			t.lost(ctx, loss{t, *t.at.Load(), t.r.lost})
+			if !t.lost(ctx, loss{t, *t.now.Load(), t.r.lost, make(chan (<-chan struct{}), 1)}) {
+				return false
+			}
 			err = t.r.restart()
 		} else if err == nil {
 			moved, err = t.r.resync()
@@ -203,12 +213,12 @@ func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 	if b.Cut {
 		t.counts.cut.Add(1)
 	}
+	t.now.Store(&seen{at, t.r.head.clone(t.now.Load())})
 	select {
 	case out <- b:
 		t.read.Add(n)
 		t.counts.bytes.Add(n)
 		t.offset.Store(next)
-		t.at.Store(&at)
 		if n > 0 {
 			t.lines.Add(lines)
 			t.counts.lines.Add(lines)
@@ -375,4 +385,17 @@ func moment(nano int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, nano)
+}
+
+// wait waits for c, unless that is nil. It returns false if ctx is done first.
+func wait(ctx context.Context, c <-chan struct{}) bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // unpacker reads the rest of a log that was compressed before it had been read
-// to its end. Offsets are those of what it holds, and it goes by the identity
-// of the file that it was made of, so that a line is the same line as before.
+// to its end. Offsets are those of what it holds; it goes by its own identity, as
+// that of the file that it was made of may be another file's by now.
 type unpacker struct {
 	at      Position // up to where it was read
 	file    *File
@@ -24,37 +24,34 @@ type unpacker struct {
 }
 
 // unpack begins to read sibling, if it is the compressed form of the file that
-// at is a position of, behind that. own says that nothing else has that
-// identity by now, so that at is to be forgotten in the end.
-func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling string, at Position, own bool) bool {
-	if r.unpacking[at.identity()] || r.o.Container != "" {
-		return false
+// at is a position of, behind that. known is closed when its own position is.
+func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling string, at Position) (found bool, known <-chan struct{}) {
+	if r.o.Container != "" {
+		return false, nil
 	}
 	f, err := r.openSafely(sibling)
 	if err != nil {
-		return false
+		return false, nil
+	}
+	id, err := identityOf(f)
+	if err != nil || r.unpacking[id] {
+		_ = f.Close() // only read
+		return false, nil
 	}
 	u := &unpacker{
 		at: at, maxLine: r.o.MaxLine,
-		file: &File{Log: r.o.Log, Path: sibling, Dev: at.Dev, Ino: at.Ino},
+		file: &File{Log: r.o.Log, Path: sibling, Dev: id.dev, Ino: id.ino},
 	}
-	u.at.Path = path
-	if !own { // the file it was made of goes on under its identity
-		id, err := identityOf(f)
-		if err != nil || len(r.memory.byID[id]) > 0 {
-			_ = f.Close() // only read
-			return false
-		}
-		u.at.Dev, u.at.Ino, u.file.Dev, u.file.Ino = id.dev, id.ino, id.dev, id.ino
+	u.at.Path, u.at.Dev, u.at.Ino = path, id.dev, id.ino
+	ok := u.begins(f, at)
+	for _, s := range r.memory.byID[id] { // where to go on in it may be known from before
+		ok = ok && (at.identity() == id || !u.like(s.Position))
 	}
-	if !u.begins(f, at) {
+	if !ok {
 		_ = f.Close() // only read
-		return false
+		return false, nil
 	}
-	if r.unpacking == nil {
-		r.unpacking = make(map[identity]bool)
-	}
-	r.unpacking[u.at.identity()] = true
+	r.unpacking[id] = true
 	u.send = func(b *Batch) bool {
 		n, lines := int64(len(b.Data)), b.lines()
 		select {
@@ -66,17 +63,22 @@ func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling 
 			return false
 		}
 	}
+	announced := make(chan struct{})
 	log := r.log.With(slog.String("path", sibling))
 	log.Info("reading the rest of a compressed log", slog.Int64("from", at.Offset))
 	r.wg.Go(func() {
 		defer f.Close() //nolint:errcheck // only read
+		if !u.send(&Batch{File: u.file, Offset: u.at.Offset, Next: u.at.Offset, Position: u.at}) {
+			return
+		}
+		close(announced)
 		if err := u.run(); err != nil {
 			r.counts.gaps.Add(1)
 			log.Warn("the rest of a compressed log can't be read", slog.Any("err", err))
 			u.final(nil)
 		}
 	})
-	return true
+	return true, announced
 }
 
 // begins reports whether the compressed file begins as the position says.
@@ -85,16 +87,19 @@ func (u *unpacker) begins(f *os.File, at Position) bool {
 	if err != nil || at.HeadLen < 0 || at.HeadLen > headMax {
 		return false
 	}
-	if at.HeadLen < alike && at.Offset > 0 {
-		return false
-	}
 	u.in = bufio.NewReaderSize(in, max(u.maxLine+1, headMax))
 	u.head, err = u.in.Peek(int(headMax))
-	if err != nil && err != io.EOF || int64(len(u.head)) < at.HeadLen {
+	if err != nil && err != io.EOF {
 		return false
 	}
 	u.head = append([]byte(nil), u.head...)
-	return at.HeadLen == 0 || hashHead(u.head[:at.HeadLen]) == at.Head
+	return u.like(at)
+}
+
+// like reports whether what is compressed begins as a position says.
+func (u *unpacker) like(p Position) bool {
+	n := p.HeadLen
+	return n == 0 || n > 0 && n <= int64(len(u.head)) && hashHead(u.head[:n]) == p.Head
 }
 
 // run reads to the end. It returns nil, too, when it is stopped.
