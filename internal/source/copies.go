@@ -69,7 +69,7 @@ func (r *follower) recover(ctx context.Context, out chan<- *Batch, l loss) <-cha
 	}
 	past := append(r.past[l.tail.name], l.seen)
 	r.past[l.tail.name] = past[max(0, len(past)-maxPast):]
-	name, known := r.readCopy(ctx, out, l.tail.name, l.at, false)
+	name, known := r.readCopy(ctx, out, l.tail.name, l.at, beside)
 	if name == "" {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (r *follower) recover(ctx context.Context, out chan<- *Batch, l loss) <-cha
 func (r *follower) findRest(ctx context.Context, out chan<- *Batch, id identity, path string) <-chan struct{} {
 	for _, s := range r.memory.byID[id] {
 		if s.Path == path && !s.finished && s.HeadLen >= alike {
-			if _, known := r.readCopy(ctx, out, path, s.Position, false); known != nil {
+			if _, known := r.readCopy(ctx, out, path, s.Position, beside); known != nil {
 				return known
 			}
 		}
@@ -90,25 +90,32 @@ func (r *follower) findRest(ctx context.Context, out chan<- *Batch, id identity,
 	return nil
 }
 
+// among says where to look for a copy.
+type among int
+
+const (
+	beside     among = iota // the file goes on under its name
+	packedOnly              // it is gone, and its position is forgotten in favour of the copy's
+	plainToo                // likewise; the file under its name can be a copy as well
+)
+
 // readCopy looks for a copy of the file that was followed as path, of which at
-// was the last position, and reads what is behind that. gone says that the file
-// itself is no more: its position is forgotten then, and path itself may be a
-// copy. It returns the name of the copy, or "", and what is closed when its
+// was the last position, and reads what is behind that. It returns the name of the copy, or "", and what is closed when its
 // position is known, or nil if nothing is left to read.
-func (r *follower) readCopy(ctx context.Context, out chan<- *Batch, path string, at Position, gone bool) (name string, known <-chan struct{}) {
+func (r *follower) readCopy(ctx context.Context, out chan<- *Batch, path string, at Position, where among) (name string, known <-chan struct{}) {
 	if at.HeadLen < alike {
 		return "", nil
 	}
 	for _, sibling := range related(path) {
 		found := false
 		switch {
-		case !gone && sibling == path:
+		case where == beside && sibling == path:
 		case filepath.Ext(sibling) == ".gz":
 			found, known = r.unpack(ctx, out, path, sibling, at)
-		case !compressed(sibling):
+		case where != packedOnly && !compressed(sibling):
 			found, known = r.readPlainCopy(ctx, out, path, sibling, at)
 		}
-		if found && gone {
+		if found && where != beside {
 			r.superseded = append(r.superseded, superseded{at, known})
 		}
 		if found {
@@ -373,13 +380,34 @@ func (r *follower) supersede() {
 		r.forgetPosition(s.Position)
 	}
 	r.superseded = kept
+	r.unpackers = slices.DeleteFunc(r.unpackers, func(u *unpacker) bool {
+		// Not before what it was found by: it would be found and read again.
+		needed := slices.ContainsFunc(kept, func(s superseded) bool { return s.known == u.announced })
+		if needed || !closed(u.finished) {
+			return false
+		}
+		r.tell(u.at, true)
+		return true
+	})
+}
+
+// displaced returns what to wait for before a position is told for id, if what
+// is stored under it is that of another file, which had this number before, and
+// leads to a copy whose position is not known yet. It may be nil.
+func (r *follower) displaced(id identity) <-chan struct{} {
+	for _, s := range r.superseded {
+		if s.identity() == id && s.known != nil && !closed(s.known) {
+			return s.known
+		}
+	}
+	return nil
 }
 
 // forgetPosition forgets the position of a file that is gone, unless its number
 // is another file's by now: what is stored is then that one's.
 func (r *follower) forgetPosition(p Position) {
-	if id := p.identity(); r.tails[id] == nil && !r.unpacking[id] {
-		r.tell(p, true)
+	if !r.unpacking[p.identity()] {
+		r.tell(p, true) // unless, then, there is a tail
 	}
 }
 

@@ -39,6 +39,7 @@ type follower struct {
 	marked     bool              // the patterns have been said to be followed
 	superseded []superseded      // stored positions of files whose copies are read
 	past       map[string][]seen // by name, of files that were truncated
+	unpackers  []*unpacker
 	unpacking  map[identity]bool // compressed files that are being read, by what they were
 
 	quietSince time.Time       // when a name last changed
@@ -93,6 +94,9 @@ func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 // be slow, and stats must not wait for that.
 func (r *follower) flush(ctx context.Context, out chan<- *Batch) {
 	for _, b := range r.outbox {
+		if b.Final && r.tails[b.File.identity()] != nil {
+			continue // its number is that of a file opened since
+		}
 		select {
 		case out <- b:
 		case <-ctx.Done():
@@ -112,7 +116,8 @@ func (r *follower) pause() time.Duration {
 func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.globbed) >= globEvery {
+	expand := time.Since(r.globbed) >= globEvery
+	if expand {
 		r.globbed = time.Now()
 		r.expand()
 	}
@@ -138,7 +143,9 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	for _, t := range r.tails {
 		r.setHold(t, looks)
 	}
-	r.forgetGone(looks)
+	if expand { // a file may have been met before the globs have found it
+		r.forgetGone(looks)
+	}
 	r.supersede()
 	r.mark()
 }

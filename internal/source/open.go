@@ -62,6 +62,9 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 		}
 		at = &b
 	}
+	if at.after == nil {
+		at.after = r.displaced(id)
+	}
 	from := at.offset
 	file := &File{Log: r.o.Log, Path: path, Dev: id.dev, Ino: id.ino}
 	rd, err := newReader(f, file, followed, from, at.align, r.o.MaxLine, r.o.Container, r.pool)

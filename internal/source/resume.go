@@ -13,11 +13,12 @@ import (
 // as gaps and said.
 func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks map[string]look) {
 	dirs := make(siblings)
+	gone := make(map[string][]Position)
+	newest := make(map[string]string)
 	for path, stored := range r.memory.byPath {
 		if !r.names.covers(path) {
 			continue
 		}
-		lost, newest := 0, ""
 		for _, p := range stored {
 			l, ok := looks[path]
 			if ok && (l.id == p.identity() || l.id.ino == p.Ino && p.HeadLen >= convincing) {
@@ -27,29 +28,38 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 				continue // can't tell yet
 			}
 			now := dirs.find(path, p.identity())
-			if r.tails[p.identity()] != nil {
-				now = "" // its number is that of a copy just opened
-			}
-			if now != "" && !r.resume(ctx, out, path, now, p) {
-				now = ""
+			if now == "" || !r.resume(ctx, out, path, now, p) {
+				now, _ = r.readCopy(ctx, out, path, p, packedOnly)
 			}
 			if now == "" {
-				now, _ = r.readCopy(ctx, out, path, p, true)
+				gone[path] = append(gone[path], p)
+			} else {
+				newest[path] = newer(newest[path], now)
 			}
-			if now != "" {
-				newest = newer(newest, now)
+		}
+	}
+	// Then only plain copies: one can have the number of a file whose packed
+	// rest is to be known first, see displaced.
+	for path, missing := range gone {
+		lost := 0
+		for _, p := range missing {
+			if now, _ := r.readCopy(ctx, out, path, p, plainToo); now != "" {
+				newest[path] = newer(newest[path], now)
 				continue
 			}
 			lost++
 			r.forgetPosition(p)
 		}
-		if lost == 0 && newest != "" && len(r.memory.byID[looks[path].id]) == 0 {
-			r.readBetween(ctx, out, path, newest)
-		}
 		if lost > 0 {
+			delete(newest, path)
 			r.counts.gaps.Add(1)
 			r.log.Warn("a file read before is gone, lines may have been lost (removed, or packed by something other than gzip, while stopped?)",
 				slog.String("path", path), slog.Int("files", lost))
+		}
+	}
+	for path, last := range newest {
+		if len(r.memory.byID[looks[path].id]) == 0 {
+			r.readBetween(ctx, out, path, last)
 		}
 	}
 }
@@ -128,7 +138,7 @@ func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now stri
 		return false
 	}
 	id, err := identify(fi)
-	if err != nil {
+	if err != nil || r.tails[id] != nil {
 		return false
 	}
 	if _, ok, _, err := r.memory.match(f, id, fi.Size(), path); err != nil || !ok {
@@ -147,6 +157,7 @@ type siblings map[string]map[identity]string
 // find looks in the directory of path and, if path is a symbolic link, in that
 // of the file it leads to. It returns "" if the file is in neither.
 func (s siblings) find(path string, id identity) string {
+	id.dev &^= packed
 	if found := s.in(filepath.Dir(path))[id]; found != "" {
 		return found
 	}

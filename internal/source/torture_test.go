@@ -27,7 +27,7 @@ const longTorture = "TAILBAN_TORTURE"
 func TestTorture(t *testing.T) {
 	length, rotations := 4*time.Second, 0
 	if testing.Short() {
-		length = time.Second
+		length = 2 * time.Second
 	}
 	if os.Getenv(longTorture) != "" {
 		length, rotations = 10*time.Minute, 500
@@ -92,6 +92,7 @@ type writer struct {
 	rnd       *rand.Rand
 	counted   atomic.Int64 // number of the last line that was counted
 	rotations int
+	rotatedAt []int // line
 	lines     int
 	pack      string // file to compress when it is no longer written to
 	old       []string
@@ -172,6 +173,7 @@ func (w *writer) run(enough int, until time.Time) {
 		}
 		if keep < 0 && w.rnd.IntN(50) == 0 && int(w.counted.Load()) > first {
 			w.rotations++
+			w.rotatedAt = append(w.rotatedAt, w.lines)
 			if w.rotate(w, w.rotations) {
 				first = w.lines
 			} else {
@@ -182,6 +184,26 @@ func (w *writer) run(enough int, until time.Time) {
 			}
 		}
 	}
+}
+
+// story is what was said about the file in which a line was.
+func (w *writer) story(said *strings.Builder, line int) string {
+	n := 1
+	for n < len(w.rotatedAt) && w.rotatedAt[n-1] <= line {
+		n++
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "rotation %d at lines %v\n", n, w.rotatedAt[max(0, n-2):min(n+1, len(w.rotatedAt))])
+	for text := range strings.SplitAfterSeq(said.String(), "\n") {
+		around := strings.Contains(text, w.base) && (strings.Contains(text, "level=WARN") || strings.Contains(text, "level=ERROR"))
+		for k := n - 1; k <= n; k++ { // a writer goes on with the file that it has renamed
+			around = around || strings.Contains(text, fmt.Sprintf("%s.%d\"", w.path, k)) || strings.Contains(text, fmt.Sprintf("%s.%d.gz\"", w.path, k))
+		}
+		if around || strings.HasPrefix(text, "start ") {
+			out.WriteString(text)
+		}
+	}
+	return out.String()
 }
 
 // tidy does what comes after a rotation: compresses.
@@ -203,6 +225,7 @@ type ledger struct {
 	lines     map[string]int
 	gaps      int64
 	pending   []part
+	said      strings.Builder
 }
 
 func (l *ledger) take(b *Batch) {
@@ -313,9 +336,8 @@ func torture(t *testing.T, o FilesOptions, kills bool, idle, rotations int, leng
 		l.pending = nil
 		s.stop()
 		l.gaps += s.files.Stats().Gaps
-		if complete && t.Failed() {
-			t.Log(s.said)
-		}
+		fmt.Fprintf(&l.said, "start %d\n%s", starts, s.said)
+		if kills { for _, p := range l.positions { if strings.HasSuffix(p.Path,"w2.log") {fmt.Fprintf(&l.said, "start POS %x %d off %d head %d %s\n", p.Dev, p.Ino, p.Offset, p.HeadLen, p.Tail)}}}
 		quiet.Stop()
 	}
 	l.judge(t, crew, kills, idle)
@@ -346,19 +368,22 @@ func (l *ledger) judge(t *testing.T, crew []*writer, kills bool, idle int) {
 	}
 	delete(l.lines, "an idle log\n")
 	for _, w := range crew {
-		lost, twice := 0, 0
+		lost, twice, last := 0, 0, 0
 		for k := range w.lines {
 			line := numbered(w.id, k)
 			switch n := l.lines[line]; {
 			case n == 0:
 				lost++
+				last = k
 			case n > 1:
 				twice++
+				last = k
 			}
 			delete(l.lines, line)
 		}
 		if twice > 0 || lost > 0 && !(kills && w.lossy && l.gaps > 0) {
 			t.Errorf("%s: of %d lines %d are lost and %d came twice", w.name, w.lines, lost, twice)
+			t.Log("the last of them is line ", last, "; what was said about its file:\n", w.story(&l.said, last))
 		} else if lost > 0 {
 			t.Logf("%s: of %d lines %d are lost", w.name, w.lines, lost)
 		}

@@ -10,6 +10,11 @@ import (
 	"os"
 )
 
+// packed marks the device of a compressed file's identity, so that its position
+// never stands where that of a file was, or will be, which had its number when
+// that was free.
+const packed = 1 << 63
+
 // unpacker reads the rest of a log that was compressed before it had been read
 // to its end. Offsets are those of what it holds; it goes by its own identity, as
 // that of the file that it was made of may be another file's by now.
@@ -21,6 +26,9 @@ type unpacker struct {
 	head    []byte
 	trail   trail
 	send    func(*Batch) bool
+
+	announced chan struct{} // closed when its first position is known
+	finished  chan struct{} // closed when at is where it ends
 }
 
 // unpack begins to read sibling, if it is the compressed form of the file that
@@ -34,7 +42,8 @@ func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling 
 		return false, nil
 	}
 	id, err := identityOf(f)
-	if err != nil || r.unpacking[id] {
+	id.dev |= packed
+	if err != nil {
 		_ = f.Close() // only read
 		return false, nil
 	}
@@ -43,13 +52,14 @@ func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling 
 		file: &File{Log: r.o.Log, Path: sibling, Dev: id.dev, Ino: id.ino},
 	}
 	u.at.Path, u.at.Dev, u.at.Ino = path, id.dev, id.ino
-	ok := u.begins(f, at)
+	found = u.begins(f, at)
+	begun := r.unpacking[id]
 	for _, s := range r.memory.byID[id] { // where to go on in it may be known from before
-		ok = ok && (at.identity() == id || !u.like(s.Position))
+		begun = begun || at.identity() != id && u.like(s.Position)
 	}
-	if !ok {
+	if !found || begun {
 		_ = f.Close() // only read
-		return false, nil
+		return found, nil
 	}
 	r.unpacking[id] = true
 	u.send = func(b *Batch) bool {
@@ -63,7 +73,8 @@ func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling 
 			return false
 		}
 	}
-	announced := make(chan struct{})
+	u.announced, u.finished = make(chan struct{}), make(chan struct{})
+	r.unpackers = append(r.unpackers, u)
 	log := r.log.With(slog.String("path", sibling))
 	log.Info("reading the rest of a compressed log", slog.Int64("from", at.Offset))
 	r.wg.Go(func() {
@@ -71,14 +82,17 @@ func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling 
 		if !u.send(&Batch{File: u.file, Offset: u.at.Offset, Next: u.at.Offset, Position: u.at}) {
 			return
 		}
-		close(announced)
-		if err := u.run(); err != nil {
+		close(u.announced)
+		ok, err := u.run()
+		if err != nil {
 			r.counts.gaps.Add(1)
 			log.Warn("the rest of a compressed log can't be read", slog.Any("err", err))
-			u.final(nil)
+		}
+		if ok || err != nil {
+			close(u.finished)
 		}
 	})
-	return true, announced
+	return true, u.announced
 }
 
 // begins reports whether the compressed file begins as the position says.
@@ -102,10 +116,10 @@ func (u *unpacker) like(p Position) bool {
 	return n == 0 || n > 0 && n <= int64(len(u.head)) && hashHead(u.head[:n]) == p.Head
 }
 
-// run reads to the end. It returns nil, too, when it is stopped.
-func (u *unpacker) run() error {
+// run reads to the end. It returns false if it is stopped.
+func (u *unpacker) run() (ok bool, err error) {
 	if err := u.skip(); err != nil {
-		return err
+		return false, err
 	}
 	var data []byte
 	for {
@@ -113,24 +127,24 @@ func (u *unpacker) run() error {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull) || err == nil && len(line) > u.maxLine+1:
 			if len(data) > 0 && !u.emit(data, int64(len(data)), false) {
-				return nil
+				return false, nil
 			}
 			data = nil
 			if ok, err := u.cut(line, err == nil); err != nil || !ok {
-				return err
+				return false, err
 			}
 			continue
 		case err == io.EOF:
-			u.final(append(data, line...))
-			return nil
+			data = append(data, line...)
+			return u.emit(data, int64(len(data)), false), nil
 		case err != nil:
-			return err
+			return false, err
 		}
 		if data = append(data, line...); len(data) < blockLow {
 			continue
 		}
 		if !u.emit(data, int64(len(data)), false) {
-			return nil
+			return false, nil
 		}
 		data = nil
 	}
@@ -174,10 +188,6 @@ func (u *unpacker) cut(line []byte, whole bool) (ok bool, err error) {
 
 // emit sends data, which stands for the next length bytes.
 func (u *unpacker) emit(data []byte, length int64, cut bool) bool {
-	return u.send(u.batch(data, length, cut))
-}
-
-func (u *unpacker) batch(data []byte, length int64, cut bool) *Batch {
 	if !cut {
 		u.trail.follow(data)
 	}
@@ -186,14 +196,7 @@ func (u *unpacker) batch(data []byte, length int64, cut bool) *Batch {
 	n := min(u.at.Offset, int64(len(u.head)))
 	u.at.Head, u.at.HeadLen = hashHead(u.head[:n]), n
 	u.at.Tail, u.at.TailLen = u.trail.hash()
-	return &Batch{File: u.file, Data: data, Offset: from, Next: u.at.Offset, Cut: cut, Position: u.at}
-}
-
-// final sends the last lines. Nothing leads to the file any more.
-func (u *unpacker) final(data []byte) {
-	b := u.batch(data, int64(len(data)), false)
-	b.Final = true
-	u.send(b)
+	return u.send(&Batch{File: u.file, Data: data, Offset: from, Next: u.at.Offset, Cut: cut, Position: u.at})
 }
 
 func identityOf(f *os.File) (identity, error) {
