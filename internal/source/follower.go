@@ -125,8 +125,9 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	for path := range r.names.byPath {
 		looks[path] = lookAt(path)
 	}
+	var inPlace map[string][]Position
 	if starting {
-		r.resumeRotated(ctx, out, looks)
+		inPlace = r.resumeRotated(ctx, out, looks, r.memory.byPath)
 	}
 	var unopened []string
 	for path, l := range looks {
@@ -139,6 +140,9 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	slices.Sort(unopened) // of several names of one file the plainest is followed
 	for _, path := range unopened {
 		r.follow(ctx, out, r.names.byPath[path], looks[path])
+	}
+	if starting {
+		r.resumeMoved(ctx, out, inPlace)
 	}
 	for _, t := range r.tails {
 		r.setHold(t, looks)

@@ -11,29 +11,39 @@ import (
 // resumeRotated opens the files with a stored position that have lost their
 // name since, under the name they have now. Those that are nowhere are counted
 // as gaps and said.
-func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks map[string]look) {
+// It returns those that seem to have theirs.
+func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks map[string]look, byPath map[string][]Position) map[string][]Position {
 	dirs := make(siblings)
+	inPlace := make(map[string][]Position)
 	gone := make(map[string][]Position)
 	newest := make(map[string]string)
-	for path, stored := range r.memory.byPath {
+	for path, stored := range byPath {
 		if !r.names.covers(path) {
 			continue
 		}
 		for _, p := range stored {
 			l, ok := looks[path]
 			if ok && (l.id == p.identity() || l.id.ino == p.Ino && p.HeadLen >= convincing) {
-				continue // in its place; follow looks at it more closely
+				inPlace[path] = append(inPlace[path], p) // follow looks at it more closely
+				continue
 			}
 			if ok && l.err != nil && !missing(l.err) {
 				continue // can't tell yet
 			}
 			now := dirs.find(path, p.identity())
-			if now == "" || !r.resume(ctx, out, path, now, p) {
+			if now != "" && !r.resume(ctx, out, path, now, p) {
+				dirs = make(siblings) // it may have been renamed since
+				if now = dirs.find(path, p.identity()); now != "" && !r.resume(ctx, out, path, now, p) {
+					now = ""
+				}
+			}
+			if now == "" {
 				now, _ = r.readCopy(ctx, out, path, p, packedOnly)
 			}
 			if now == "" {
 				gone[path] = append(gone[path], p)
 			} else {
+				r.memory.drop(p.identity())
 				newest[path] = newer(newest[path], now)
 			}
 		}
@@ -43,6 +53,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 	for path, missing := range gone {
 		lost := 0
 		for _, p := range missing {
+			r.memory.drop(p.identity())
 			if now, _ := r.readCopy(ctx, out, path, p, plainToo); now != "" {
 				newest[path] = newer(newest[path], now)
 				continue
@@ -62,6 +73,23 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 			r.readBetween(ctx, out, path, last)
 		}
 	}
+	return inPlace
+}
+
+// resumeMoved does the same for files that had their name at the first look and
+// had lost it when they were to be opened.
+func (r *follower) resumeMoved(ctx context.Context, out chan<- *Batch, inPlace map[string][]Position) {
+	moved := make(map[string][]Position)
+	looks := make(map[string]look)
+	for path, stored := range inPlace {
+		for _, p := range stored {
+			if len(r.memory.byID[p.identity()]) > 0 && r.tails[p.identity()] == nil { // not opened
+				looks[path] = lookAt(path)
+				moved[path] = append(moved[path], p)
+			}
+		}
+	}
+	r.resumeRotated(ctx, out, looks, moved)
 }
 
 // newer returns the one of two files that was written to last.
