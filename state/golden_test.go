@@ -26,6 +26,8 @@ func TestStoredJSON(t *testing.T) {
 	explained.Owners[0].Limit, explained.Owners[0].Window, explained.Owners[0].Plane = 50, time.Minute, "direct"
 	explained.Owners[0].Sample = &Sample{Method: "GET", Path: "/.env", Status: 404, Agent: "curl"}
 	offence, position := testOffence(1), testPosition(3)
+	finished := position
+	finished.Tail, finished.TailLen, finished.Done = "9a7b", 512, true
 	tests := []struct {
 		name  string
 		value any
@@ -40,6 +42,7 @@ func TestStoredJSON(t *testing.T) {
 		{"hold without end", testHold(0), `{"jail":"web0","since":"2031-05-06T11:59:00Z","reason":"sale","by":"ben"}`},
 		{"offence", offence, `{"jail":"web","target":"198.51.0.1/32","count":2,"last":"2031-05-06T11:00:00Z"}`},
 		{"position", position, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512}`},
+		{"position of a finished file", finished, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512,"tail":"9a7b","tail_len":512,"done":true}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
