@@ -373,13 +373,19 @@ func readable(dir string) bool {
 func (r *follower) supersede() {
 	kept := r.superseded[:0]
 	for _, s := range r.superseded {
-		if !r.marked || s.known != nil && !closed(s.known) {
+		other := r.tails[s.identity()] // whose position replaces it
+		if !r.marked || s.known != nil && !closed(s.known) || other != nil && !other.known.Load() {
 			kept = append(kept, s)
 			continue
 		}
 		r.forgetPosition(s.Position)
 	}
 	r.superseded = kept
+	for _, t := range r.tails {
+		if !t.known.Load() {
+			return // its position may replace the one a copy was found by
+		}
+	}
 	r.unpackers = slices.DeleteFunc(r.unpackers, func(u *unpacker) bool {
 		// Not before what it was found by: it would be found and read again.
 		needed := slices.ContainsFunc(kept, func(s superseded) bool { return s.known == u.announced })

@@ -96,7 +96,6 @@ type writer struct {
 	rotatedAt []int // line
 	lines     int
 	pack      string // file to compress when it is no longer written to
-	old       []string
 }
 
 func (w *writer) check(err error) {
