@@ -30,6 +30,14 @@ type Position struct {
 
 	// Cursor is an entry of the journal, the last that was counted.
 	Cursor string `json:"cursor,omitempty"`
+	// Tail is a hash of the TailLen bytes right before Offset, to notice one
+	// that was rewritten and begins as before.
+	Tail    string `json:"tail,omitempty"`
+	TailLen int64  `json:"tail_len,omitempty"`
+
+	// Done says that the file has been read to its end and is only known so
+	// that it isn't taken for a new one.
+	Done bool `json:"done,omitempty"`
 }
 
 // OffenceKey is what an offence is stored under.

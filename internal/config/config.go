@@ -81,6 +81,11 @@ type Log struct {
 	Fields    *parser.JSONFields // of format "json"
 	MaxLine   int                // bytes of a line that are looked at
 
+	FromStart     bool   // files are read from their first byte at the first start
+	MaxFiles      int    // that may be open at once
+	AllowInsecure bool   // files are read, too, that strangers can write to or replace
+	Container     string // what lines are wrapped in: "docker", "cri" or ""
+
 	SkipAfterUnparsed bool // the first line that parses after one that doesn't isn't counted
 
 	logged parser.Fields // what the format logs
@@ -112,6 +117,7 @@ const (
 	DefaultMaxMemory  = 64 << 20
 	DefaultMaxBans    = 100_000
 	DefaultMaxLine    = 256 << 10
+	DefaultMaxFiles   = 4096
 	DefaultFormat     = "combined"
 	DefaultTable      = "tailban"
 	DefaultReconcile  = 30 * time.Second
@@ -177,7 +183,7 @@ func parse(name string, data []byte, env []string, kept map[string]string) (*Con
 // files and format the caller fills in.
 func Builtin() *Config {
 	return &Config{
-		Logs: []Log{{Name: "log", MaxLine: DefaultMaxLine}},
+		Logs: []Log{{Name: "log", MaxLine: DefaultMaxLine, MaxFiles: DefaultMaxFiles}},
 		Jails: []detector.Jail{{
 			Name:     "web",
 			Logs:     []string{"log"},

@@ -41,6 +41,10 @@ actions = "quiet"
 files    = ["/var/log/nginx/access.log", "/var/log/nginx/*-access.log"]
 format   = "nginx"
 max_line = 4096
+from     = "start"
+max_files = 10
+allow_insecure = true
+container = "cri"
 
 [logs.apache]
 files  = "/var/log/apache2/access.log"
@@ -105,8 +109,8 @@ func TestEverything(t *testing.T) {
 		}},
 		AllowHosts: []string{"office.example.net"},
 		Logs: []Log{
-			{Name: "nginx", Files: []string{"/var/log/nginx/access.log", "/var/log/nginx/*-access.log"}, Format: "nginx", MaxLine: 4096},
-			{Name: "apache", Files: []string{"/var/log/apache2/access.log"}, Format: "combined", MaxLine: 256 << 10},
+			{Name: "nginx", Files: []string{"/var/log/nginx/access.log", "/var/log/nginx/*-access.log"}, Format: "nginx", MaxLine: 4096, FromStart: true, MaxFiles: 10, AllowInsecure: true, Container: "cri"},
+			{Name: "apache", Files: []string{"/var/log/apache2/access.log"}, Format: "combined", MaxLine: 256 << 10, MaxFiles: 4096},
 		},
 		Jails: []detector.Jail{
 			{
@@ -167,7 +171,7 @@ func TestEverything(t *testing.T) {
 
 func TestLeast(t *testing.T) {
 	want := &Config{
-		Logs: []Log{{Name: "nginx", Files: []string{"/var/log/nginx/access.log"}, Format: "combined", MaxLine: 256 << 10}},
+		Logs: []Log{{Name: "nginx", Files: []string{"/var/log/nginx/access.log"}, Format: "combined", MaxLine: 256 << 10, MaxFiles: 4096}},
 		Jails: []detector.Jail{{
 			Name: "web", Logs: []string{"nginx"}, Limit: 50, Window: time.Minute, Ban: ladder(time.Hour),
 			Remember: 720 * time.Hour, Passive: true, Actions: []string{"log"},

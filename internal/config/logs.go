@@ -11,13 +11,14 @@ func readLogs(top *section) (logs []Log, names []string) {
 	tables, names := top.group("logs", "required: add a table like [logs.nginx] with the files to follow")
 	owners := map[string]string{}
 	for _, t := range tables {
-		l := Log{Name: t.name, Format: DefaultFormat, MaxLine: DefaultMaxLine}
+		l := Log{Name: t.name, Format: DefaultFormat, MaxLine: DefaultMaxLine, MaxFiles: DefaultMaxFiles}
 		readSource(t, &l, owners)
 		readFormat(t, &l)
 		if n, ok := t.get("max_line"); ok {
 			size, _ := n.size(1<<10, 16<<20)
 			l.MaxLine = int(size)
 		}
+		readFollow(t, &l)
 		if n, ok := t.get("after_unparsed"); ok {
 			what, _ := n.oneOf("count", "skip")
 			l.SkipAfterUnparsed = what == "skip"
@@ -36,6 +37,24 @@ func checkPeers(doc *document, c *Config) {
 			doc.bad(keyPath("logs", l.Name, "format"), "format %q has no address of the connection: behind a proxy it has what the header says, "+
 				`which anybody writes if the server trusts anybody; log JSON (format = "traefik"), or say peer = "connection" or "rewritten"`, l.Format)
 		}
+	}
+}
+
+// readFollow reads how files are followed.
+func readFollow(t named, l *Log) {
+	if n, ok := t.get("from"); ok {
+		where, _ := n.oneOf("end", "start")
+		l.FromStart = where == "start"
+	}
+	if n, ok := t.get("max_files"); ok {
+		l.MaxFiles, _ = n.whole(1, 1<<20)
+	}
+	if n, ok := t.get("allow_insecure"); ok {
+		l.AllowInsecure, _ = n.flag()
+	}
+	if n, ok := t.get("container"); ok {
+		how, _ := n.oneOf("docker", "cri")
+		l.Container = how
 	}
 }
 

@@ -40,7 +40,7 @@ func TestLogSources(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := accept(t, "[logs.b]\n"+tt.keys+"\n"+anyJail+fw)
-		tt.want.Name, tt.want.Format, tt.want.MaxLine = "b", DefaultFormat, DefaultMaxLine
+		tt.want.Name, tt.want.Format, tt.want.MaxLine, tt.want.MaxFiles = "b", DefaultFormat, DefaultMaxLine, DefaultMaxFiles
 		if diff := cmp.Diff([]Log{tt.want}, c.Logs, cmpopts.IgnoreUnexported(Log{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.keys, diff)
 		}

@@ -181,15 +181,18 @@ type LogStatus struct {
 	Steps     map[string]uint64 `json:"steps"` // lines by the step of the order of exceptions at which they stopped
 	Unparsed  uint64            `json:"unparsed"`
 	Cut       uint64            `json:"cut"`
-	Gaps      uint64            `json:"gaps"`      // times that lines were lost to truncation and the like
-	Errors    uint64            `json:"errors"`    // of reading
-	Refused   uint64            `json:"refused"`   // messages of those who may not send
-	Dropped   uint64            `json:"dropped"`   // messages that came faster than they could be counted
-	Malformed uint64            `json:"malformed"` // records that were none
+	Gaps      uint64            `json:"gaps"`       // times that lines were lost to truncation and the like
+	GapBytes  uint64            `json:"gap_bytes"`  // lost in them, as far as is known
+	Zeros     uint64            `json:"zero_bytes"` // skipped between lines
+	Errors    uint64            `json:"errors"`     // of reading
+	Refused   uint64            `json:"refused"`    // messages of those who may not send
+	Dropped   uint64            `json:"dropped"`    // messages that came faster than they could be counted
+	Malformed uint64            `json:"malformed"`  // records that were none
 	Blind     bool              `json:"blind"`
 	Silent    bool              `json:"silent"`       // far longer than it ever was
 	Skew      float64           `json:"skew_seconds"` // how late its times steadily are; 0: they are right
 	Behind    int64             `json:"behind_bytes"`
+	BehindFor float64           `json:"behind_seconds"`      // for how long some of them have been there
 	LastLine  time.Time         `json:"last_line,omitzero"`  // when one was read
 	LastEvent time.Time         `json:"last_event,omitzero"` // the time in it
 	Polling   bool              `json:"polling,omitempty"`   // without inotify

@@ -143,6 +143,7 @@ func logSettings(c *config.Config) map[string][]setting {
 		m[l.Name] = []setting{
 			{"files", strings.Join(l.Files, ", ")}, {"from", l.Source()}, {"format", l.Format}, {"header", l.Header}, {"timezone", l.Zone.String()},
 			{"peer", strconv.FormatBool(l.Rewritten)}, {"fields", fields}, {"max_line", strconv.Itoa(l.MaxLine)},
+			{"max_files", strconv.Itoa(l.MaxFiles)}, {"allow_insecure", strconv.FormatBool(l.AllowInsecure)}, {"container", l.Container},
 			{"after_unparsed", strconv.FormatBool(l.SkipAfterUnparsed)},
 		}
 		if l.Zone == nil {

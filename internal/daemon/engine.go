@@ -241,7 +241,10 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 	}
 	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
 	before, latest := l.lines, int64(0)
-	for data := b.Data; len(data) > 0; {
+	for n, data := 0, b.Data; len(data) > 0; n++ {
+		if b.Starts != nil {
+			at.Offset = b.Starts[n]
+		}
 		line, rest := data, []byte(nil)
 		size := len(data)
 		if i := bytes.IndexByte(data, '\n'); i >= 0 {

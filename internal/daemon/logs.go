@@ -51,14 +51,17 @@ func (d *daemon) sourceOf(l *config.Log, positions []source.Position) source.Sou
 	}
 	return source.NewFiles(source.FilesOptions{
 		Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine, Resume: positions, Logger: d.Log,
+		FromStart: l.FromStart, MaxFiles: l.MaxFiles, AllowInsecure: l.AllowInsecure, Container: source.Container(l.Container),
 	})
 }
 
 // sameSource reports whether a log is read from the same place in the same
-// way, so that its reading can go on.
+// way, so that its reading can go on. From where it begins at a first start
+// makes no difference any more.
 func sameSource(a, b *config.Log) bool {
 	return slices.Equal(a.Files, b.Files) && slices.Equal(a.Journal, b.Journal) && reflect.DeepEqual(a.Syslog, b.Syslog) &&
-		a.Stdin == b.Stdin && a.FIFO == b.FIFO && a.MaxLine == b.MaxLine
+		a.Stdin == b.Stdin && a.FIFO == b.FIFO && a.MaxLine == b.MaxLine &&
+		a.MaxFiles == b.MaxFiles && a.AllowInsecure == b.AllowInsecure && a.Container == b.Container
 }
 
 // sources lists what reads logs.

@@ -19,6 +19,10 @@ const (
 	// moment.
 	farBehind = 16 << 20
 
+	// longBehind is for how long bytes may be unread, a line that is being
+	// written among them.
+	longBehind = time.Minute
+
 	// filesPatience is how long a status waits for what can be asked of files
 	// on a disk that may hang.
 	filesPatience = 2 * time.Second
@@ -55,7 +59,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 			continue // a reload has it begin anew just now
 		}
 		if stats, ok := statsOf(ctx, r); ok {
-			fillLog(l, &stats)
+			fillLog(l, &stats, time.Now())
 		} else {
 			s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "log " + l.Name, Text: "the files don't answer: does the disk hang?"})
 		}
@@ -164,13 +168,17 @@ func statsNow(s source.Source) logStats {
 	return logStats{}
 }
 
-func fillLog(l *control.LogStatus, s *logStats) {
+func fillLog(l *control.LogStatus, s *logStats, now time.Time) {
 	if f := s.files; f != nil {
-		l.Bytes, l.Gaps, l.Errors = uint64(f.Bytes), uint64(f.Gaps), uint64(f.Errors)
+		l.Bytes, l.Gaps, l.Errors, l.Zeros = uint64(f.Bytes), uint64(f.Gaps), uint64(f.Errors), uint64(f.Zeros)
+		l.GapBytes = uint64(f.GapBytes)
 		l.Polling = !f.Watching
 		for _, x := range f.Files {
 			l.Behind += x.Behind
-			l.Files = append(l.Files, control.FileStatus{Path: x.Path, State: string(x.State), Offset: x.Offset, Behind: x.Behind})
+			l.Files = append(l.Files, control.FileStatus{Path: x.Path, State: string(x.State), Offset: x.Offset, Behind: x.Behind, Last: utc(x.Last), Err: x.Err})
+			if !x.Since.IsZero() {
+				l.BehindFor = max(l.BehindFor, now.Sub(x.Since).Seconds())
+			}
 		}
 	}
 	if x := s.stream; x != nil {
@@ -241,14 +249,14 @@ func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text strin
 	if l.Silent {
 		add("silent", where, "it has been silent far longer than it ever was: does its server write elsewhere?", l.LastLine)
 	}
-	if l.Behind >= farBehind {
-		add("behind", where, fmt.Sprintf("%d MiB are not read yet", l.Behind>>20), time.Time{})
+	if l.Behind >= farBehind || l.Behind > 0 && l.BehindFor >= longBehind.Seconds() {
+		add("behind", where, fmt.Sprintf("%d bytes are not read yet, some for %v", l.Behind, time.Duration(l.BehindFor)*time.Second), time.Time{})
 	}
 	open := 0
 	for _, f := range l.Files {
 		switch source.State(f.State) {
-		case source.Failing:
-			add("failing", where, f.Path+" can't be read", time.Time{})
+		case source.Failing, source.Refused:
+			add("failing", where, f.Path+" can't be read"+orText(f.Err), time.Time{})
 		case source.Following, source.Renamed:
 			open++
 		}
@@ -256,6 +264,14 @@ func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text strin
 	if open == 0 && !young {
 		add("blind", where, "there is no file to read", time.Time{})
 	}
+}
+
+// orText is what is wrong, behind a colon, if that is known.
+func orText(err string) string {
+	if err == "" {
+		return ""
+	}
+	return ": " + err
 }
 
 // logNames lists the logs of a configuration.

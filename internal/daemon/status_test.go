@@ -124,7 +124,7 @@ func TestEveryProblem(t *testing.T) {
 	if got := st.Problems[1]; !strings.Contains(got.Text, "no table") || got.Since.IsZero() {
 		t.Errorf("of the action: %+v", got)
 	}
-	if got := st.Problems[2].Text; got != s.log+".pipe can't be read" {
+	if got := st.Problems[2].Text; got != s.log+".pipe can't be read: not a regular file but a named pipe" {
 		t.Errorf("of the log: %q", got)
 	}
 	if h := st.Jails[0].Held; h == nil || h.Reason != "release" || h.By == "" || st.Jails[0].Mode != control.ModeHeld {

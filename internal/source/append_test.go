@@ -62,7 +62,7 @@ func TestBytesAreUntouched(t *testing.T) {
 		f := create(t, path, "")
 		s := begin(t, o, path)
 		s.ready(path)
-		want := "dos\r\n\x00\x00\x00hole\n\xff\xfe not utf-8\n\n\n\r\r\n"
+		want := "dos\r\nhole\x00\x00\n\xff\xfe not utf-8\n\n\n\r\r\n"
 		write(t, f, want)
 		s.wants(want)
 	})

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"math/bits"
 	"sync"
 )
@@ -13,6 +14,15 @@ func (b *Batch) Done() {
 	}
 	b.pool.put(b.buf)
 	b.pool, b.buf, b.Data = nil, nil, nil
+}
+
+// lines is how many lines Data holds.
+func (b *Batch) lines() int64 {
+	n := int64(bytes.Count(b.Data, []byte{'\n'}))
+	if len(b.Data) > 0 && b.Data[len(b.Data)-1] != '\n' {
+		n++
+	}
+	return n
 }
 
 const (

@@ -3,6 +3,7 @@ package source
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -16,8 +17,8 @@ const (
 
 	globEvery = time.Second
 
-	// maxFiles is how many files one log may have open at once.
-	maxFiles = 4096
+	// DefaultMaxFiles is how many files one log may have open at once.
+	DefaultMaxFiles = 4096
 )
 
 // FilesOptions says which files to follow, and how. Log and Patterns are
@@ -60,6 +61,22 @@ type FilesOptions struct {
 	// them counts.
 	FromStart bool
 
+	// StartAt says where to begin in a file that exists at the first start, of
+	// the given size, so that what went on just before is seen. It may be
+	// inside of a line, the rest of which is left out. nil: at the end.
+	StartAt func(f io.ReaderAt, size int64) int64
+
+	// MaxFiles is how many files may be open at once. Default 4096. Further
+	// ones are refused until there is room.
+	MaxFiles int
+
+	// AllowInsecure reads logs that strangers can write to, or replace: see
+	// State Refused.
+	AllowInsecure bool
+
+	// Container says in what a container's runtime has wrapped the lines.
+	Container Container
+
 	// NoInotify only polls.
 	NoInotify bool
 }
@@ -83,6 +100,7 @@ var _ Source = (*Files)(nil)
 func NewFiles(o FilesOptions) *Files {
 	o.MaxLine = positive(o.MaxLine, defaultMaxLine)
 	o.Poll = positive(o.Poll, defaultPoll)
+	o.MaxFiles = positive(o.MaxFiles, DefaultMaxFiles)
 	o.Grace = positive(o.Grace, defaultGrace)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -127,6 +145,9 @@ func (f *Files) Stats() FilesStats {
 		Truncated: f.counts.truncated.Load(),
 		Replaced:  f.counts.replaced.Load(),
 		Gaps:      f.counts.gaps.Load(),
+		Lines:     f.counts.lines.Load(),
+		GapBytes:  f.counts.gapBytes.Load(),
+		Zeros:     f.counts.zeros.Load(),
 		Errors:    f.counts.errors.Load(),
 		Refused:   f.counts.refused.Load(),
 	}

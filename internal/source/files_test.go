@@ -115,7 +115,7 @@ func (s *session) accept(b *Batch) part {
 		s.positions[b.File.identity()] = b.Position
 	}
 	b.Done()
-	if p.Data == "" && !p.Final {
+	if p.Data == "" && !p.Final && !p.Pos.Done {
 		return p // only a position
 	}
 	s.parts = append(s.parts, p)
@@ -152,7 +152,7 @@ func (s *session) final(id identity) {
 	s.t.Helper()
 	s.until("the final batch", func(all []part) bool {
 		for _, p := range all {
-			if p.Final && p.File.identity() == id {
+			if (p.Final || p.Pos.Done) && p.File.identity() == id {
 				return true
 			}
 		}

@@ -6,9 +6,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
+
+// retryPolls is after how many looks a file that can't be opened is tried
+// again.
+const retryPolls = 5
 
 // follower is one Run of a Files: it looks at names, opens what it finds and
 // lets go of what has been replaced. Each open file is read by its tail in a
@@ -23,11 +28,19 @@ type follower struct {
 	memory *memory
 	moved  chan struct{} // a file may have been renamed or removed
 	ended  chan *tail
+	lost   chan loss // what was in a file when it was truncated
+	outbox []*Batch  // for run to send when it holds no lock
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex // for stats; only run's goroutine writes
 	names *names
 	tails map[identity]*tail
+
+	marked     bool              // the patterns have been said to be followed
+	superseded []superseded      // stored positions of files whose copies are read
+	past       map[string][]seen // by name, of files that were truncated
+	unpackers  []*unpacker
+	unpacking  map[identity]bool // compressed files that are being read, by what they were
 
 	quietSince time.Time       // when a name last changed
 	globbed    time.Time       // when the globs were last looked at
@@ -35,14 +48,17 @@ type follower struct {
 }
 
 func newFollower(f *Files, notify bool) *follower {
+	memory := newMemory(f.o.Log, f.o.Resume)
 	return &follower{
+		memory: memory, lost: make(chan loss),
 		o: &f.o, pool: &f.pool, counts: &f.counts, log: f.o.Logger, notify: notify,
-		memory: newMemory(f.o.Log, f.o.Resume),
-		moved:  make(chan struct{}, 1),
-		ended:  make(chan *tail),
-		names:  newNames(f.o.Patterns),
-		tails:  make(map[identity]*tail),
-		said:   make(map[string]bool),
+		moved:     make(chan struct{}, 1),
+		ended:     make(chan *tail),
+		names:     newNames(f.o.Patterns, memory.marked),
+		tails:     make(map[identity]*tail),
+		past:      make(map[string][]seen),
+		unpacking: make(map[identity]bool),
+		said:      make(map[string]bool),
 	}
 }
 
@@ -50,6 +66,7 @@ func newFollower(f *Files, notify bool) *follower {
 func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 	defer r.wg.Wait()
 	r.scan(ctx, out, true)
+	r.flush(ctx, out)
 	timer := time.NewTimer(r.o.Poll)
 	defer timer.Stop()
 	for {
@@ -59,13 +76,34 @@ func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 			return
 		case t := <-r.ended:
 			r.forget(t)
+		case l := <-r.lost:
+			known := r.recover(ctx, out, l)
+			r.flush(ctx, out)
+			l.known <- known
 		case <-r.moved:
 			r.quietSince = time.Now()
 			r.scan(ctx, out, false)
 		case <-timer.C:
 			r.scan(ctx, out, false)
 		}
+		r.flush(ctx, out)
 	}
+}
+
+// flush sends what was left to be told, without the lock: whoever takes it may
+// be slow, and stats must not wait for that.
+func (r *follower) flush(ctx context.Context, out chan<- *Batch) {
+	for _, b := range r.outbox {
+		if b.Final && r.tails[b.File.identity()] != nil {
+			continue // its number is that of a file opened since
+		}
+		select {
+		case out <- b:
+		case <-ctx.Done():
+			return
+		}
+	}
+	r.outbox = nil
 }
 
 // pause is how long to wait for news before looking at the names again: not
@@ -78,7 +116,8 @@ func (r *follower) pause() time.Duration {
 func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.globbed) >= globEvery {
+	expand := time.Since(r.globbed) >= globEvery
+	if expand {
 		r.globbed = time.Now()
 		r.expand()
 	}
@@ -86,15 +125,33 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	for path := range r.names.byPath {
 		looks[path] = lookAt(path)
 	}
+	var inPlace map[string][]Position
 	if starting {
-		r.resumeRotated(ctx, out, looks)
+		inPlace = r.resumeRotated(ctx, out, looks, r.memory.byPath)
 	}
+	var unopened []string
 	for path, l := range looks {
+		if l.err == nil && r.tails[l.id] == nil {
+			unopened = append(unopened, path)
+			continue
+		}
 		r.follow(ctx, out, r.names.byPath[path], l)
+	}
+	slices.Sort(unopened) // of several names of one file the plainest is followed
+	for _, path := range unopened {
+		r.follow(ctx, out, r.names.byPath[path], looks[path])
+	}
+	if starting {
+		r.resumeMoved(ctx, out, inPlace)
 	}
 	for _, t := range r.tails {
 		r.setHold(t, looks)
 	}
+	if expand { // a file may have been met before the globs have found it
+		r.forgetGone(looks)
+	}
+	r.supersede()
+	r.mark()
 }
 
 // expand evaluates the globs and says, once each, what is wrong with them.
@@ -116,6 +173,7 @@ func (r *follower) expand() {
 type look struct {
 	id   identity
 	size int64
+	time time.Time // of the last change
 	err  error
 }
 
@@ -125,7 +183,7 @@ func lookAt(path string) look {
 		return look{err: err}
 	}
 	id, err := identify(fi)
-	return look{id: id, size: fi.Size(), err: err}
+	return look{id: id, size: fi.Size(), time: fi.ModTime(), err: err}
 }
 
 // follow opens the file that n leads to, unless it is open or finished.
@@ -138,18 +196,27 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 		}
 		return
 	}
-	if r.tails[l.id] != nil || (n.glob && r.memory.read(l.id, l.size)) {
+	if r.tails[l.id] != nil || n.glob && (r.read(n.path, l) || r.copied(n, l)) {
 		n.settled = true
 		r.content(n)
 		return
 	}
-	if err := r.open(ctx, out, n.path, n.path, !n.settled); err != nil {
-		r.complain(n, err)
-		if !n.settled && !missing(err) {
-			r.rememberStart(n.path, l)
-		}
-	} else {
+	if n.trouble != "" && time.Now().Before(n.retry) {
+		return
+	}
+	err := r.open(ctx, out, n.path, n.path, !n.settled, nil)
+	if err == nil {
+		n.settled = true
 		r.content(n)
+		return
+	}
+	r.complain(n, err)
+	n.retry = time.Now().Add(retryPolls * r.o.Poll)
+	if bad := new(insecure); errors.As(err, &bad) {
+		return // what strangers may have written is not read later, either
+	}
+	if !n.settled && !missing(err) {
+		r.rememberStart(n.path, l)
 	}
 	n.settled = true
 }
@@ -159,9 +226,9 @@ func (r *follower) rememberStart(path string, l look) {
 	if r.o.FromStart || len(r.memory.byID[l.id]) > 0 || len(r.memory.byPath[path]) > 0 {
 		return
 	}
-	r.memory.put(l.id, start{Position: Position{
-		Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino, Offset: l.size,
-	}})
+	p := Position{Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino, Offset: l.size}
+	r.memory.put(l.id, start{Position: p})
+	r.tell(p, false)
 }
 
 // setHold tells a tail what has become of its name.
@@ -175,10 +242,11 @@ func (r *follower) setHold(t *tail, looks map[string]look) {
 	case missing(l.err):
 		next = nameless
 	case l.err == nil && l.id != t.file.identity():
-		if !r.known(l) {
+		if !r.known(t.name, l) {
 			return // a stop now must not leave us without either position
 		}
 		next = succeeded
+		t.covered.Store(covered(looks, t.file.identity()))
 	case l.err != nil:
 		return // can't tell
 	}
@@ -193,11 +261,11 @@ func (r *follower) setHold(t *tail, looks map[string]look) {
 }
 
 // known reports whether the position of a file has been handed on.
-func (r *follower) known(l look) bool {
+func (r *follower) known(path string, l look) bool {
 	if t := r.tails[l.id]; t != nil {
 		return t.known.Load()
 	}
-	return r.memory.read(l.id, l.size)
+	return r.read(path, l)
 }
 
 // forget takes a finished tail off the list.
@@ -206,14 +274,24 @@ func (r *follower) forget(t *tail) {
 	defer r.mu.Unlock()
 	id := t.file.identity()
 	delete(r.tails, id)
-	r.memory.put(id, start{Position: t.r.position(), finished: true})
+	p := t.r.position()
+	r.memory.put(id, start{Position: p, finished: true})
+	if t.covered.Load() {
+		p.Done = true
+		r.memory.done[id] = p
+	}
 }
 
 // complain says what is wrong with a name when that has changed.
 func (r *follower) complain(n *name, err error) {
-	n.state = Failing
-	if missing(err) {
+	bad := new(insecure)
+	switch {
+	case missing(err):
 		n.state = Waiting
+	case errors.As(err, &bad) || errors.Is(err, errTooMany):
+		n.state = Refused
+	default:
+		n.state = Failing
 	}
 	if text := err.Error(); n.trouble != text {
 		n.trouble = text
@@ -222,6 +300,11 @@ func (r *follower) complain(n *name, err error) {
 		}
 		if missing(err) {
 			r.log.Warn("log does not exist, waiting for it (is its path right?)", slog.String("path", n.path))
+			return
+		}
+		if n.state == Refused {
+			r.counts.refused.Add(1)
+			r.log.Error("log is not read"+refusedHint(err), slog.String("path", n.path), slog.Any("reason", err))
 			return
 		}
 		r.log.Error("cannot open log, trying again"+openHint(err), slog.String("path", n.path), slog.Any("err", err))
@@ -249,7 +332,7 @@ func (r *follower) stats() []FileStats {
 	}
 	for _, n := range r.names.byPath {
 		if n.state != Following {
-			s = append(s, FileStats{Path: n.path, State: n.state})
+			s = append(s, FileStats{Path: n.path, State: n.state, Err: n.trouble})
 		}
 	}
 	return s

@@ -59,6 +59,14 @@ func (h *head) hash() (sum string, length int64) {
 	return h.sum, int64(len(h.raw))
 }
 
+// clone returns the bytes themselves, those of last if they are still the same.
+func (h *head) clone(last *seen) []byte {
+	if last != nil && bytes.Equal(last.head, h.raw) {
+		return last.head
+	}
+	return bytes.Clone(h.raw)
+}
+
 func (h *head) reset() { h.raw, h.sum = h.raw[:0], "" }
 
 // hashHead is SHA-256 cut to 128 bits, in hex: two files that differ are told
@@ -69,21 +77,32 @@ func hashHead(b []byte) string {
 }
 
 // headAgrees reports whether the file f of the given size can be the one the
-// position was taken from.
+// position was taken from: it begins as that did, and has the same bytes right
+// before the offset.
 func headAgrees(f io.ReaderAt, size int64, p Position) (bool, error) {
-	if p.Offset < 0 || p.HeadLen < 0 || size < p.Offset || size < p.HeadLen {
+	if p.Offset < 0 || size < p.Offset || size < p.HeadLen || p.TailLen > p.Offset {
 		return false, nil
 	}
-	if p.HeadLen == 0 {
-		return true, nil
+	ok, err := hashAgrees(f, 0, p.HeadLen, p.Head)
+	if err != nil || !ok {
+		return false, wrap("read beginning", err)
 	}
-	if p.HeadLen > headMax {
+	ok, err = hashAgrees(f, p.Offset-p.TailLen, p.TailLen, p.Tail)
+	return ok, wrap("read what was read last", err)
+}
+
+// hashAgrees reports whether the length bytes at off have that hash.
+func hashAgrees(f io.ReaderAt, off, length int64, sum string) (bool, error) {
+	switch {
+	case length == 0:
+		return true, nil
+	case length < 0 || length > headMax:
 		return false, nil // not written by us
 	}
-	b := make([]byte, p.HeadLen)
-	n, err := f.ReadAt(b, 0)
+	b := make([]byte, length)
+	n, err := f.ReadAt(b, off)
 	if err != nil && err != io.EOF {
-		return false, fmt.Errorf("read beginning: %w", err)
+		return false, err
 	}
-	return hashHead(b[:n]) == p.Head, nil
+	return hashHead(b[:n]) == sum, nil
 }

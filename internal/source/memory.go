@@ -9,7 +9,9 @@ const maxRemembered = 4096
 // start is where to begin in a file if it is met (again).
 type start struct {
 	Position
-	finished bool // it was read to Offset and let go in this run
+	finished bool // it was read to Offset and let go
+	copied   bool // it is a copy of a file that is read, and isn't read at all
+	verified look // what the file was when its content was compared with Position
 	put      int  // which call of put it comes from; 0 for stored ones
 }
 
@@ -17,7 +19,9 @@ type start struct {
 // position, and those let go in this run.
 type memory struct {
 	byID   map[identity][]start
-	byPath map[string][]Position // stored positions only
+	byPath map[string][]Position // stored positions only, of files not done
+	marks  map[string]Position   // by pattern, those that were followed before
+	done   map[identity]Position // files that are done and have a stored position
 	added  []added               // in this run, oldest first
 	puts   int
 }
@@ -29,9 +33,18 @@ type added struct {
 }
 
 func newMemory(log string, stored []Position) *memory {
-	m := &memory{byID: make(map[identity][]start), byPath: make(map[string][]Position)}
+	m := &memory{byID: make(map[identity][]start), byPath: make(map[string][]Position), marks: make(map[string]Position), done: make(map[identity]Position)}
 	for _, p := range stored {
 		if p.Log != log {
+			continue
+		}
+		if isMark(p) {
+			m.marks[p.Path] = p
+			continue
+		}
+		if p.Done {
+			m.done[p.identity()] = p
+			m.byID[p.identity()] = []start{{Position: p, finished: true}}
 			continue
 		}
 		m.byID[p.identity()] = append(m.byID[p.identity()], start{Position: p})
@@ -98,12 +111,7 @@ func (m *memory) candidates(id identity, path string) []start {
 	return out
 }
 
-// read reports whether a file of this size has been read to its end and let go.
-func (m *memory) read(id identity, size int64) bool {
-	for _, s := range m.byID[id] {
-		if s.finished && s.Offset == size {
-			return true
-		}
-	}
-	return false
+// copied reports whether a file is known as a copy that isn't read.
+func (m *memory) copied(id identity) bool {
+	return len(m.byID[id]) > 0 && m.byID[id][0].copied
 }

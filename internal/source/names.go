@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,26 +21,30 @@ type name struct {
 	// what appears later is read from its first byte.
 	settled bool
 
-	trouble string // what was last said to be wrong with it
+	trouble string    // what was last said to be wrong with it
+	retry   time.Time // when to try again after trouble
 	state   State
 }
 
 // names expands patterns into the paths to follow.
 type names struct {
-	byPath map[string]*name
-	globs  []string
-	begun  bool // the globs have been looked at once
+	byPath   map[string]*name
+	patterns []string // all, clean
+	globs    []string
+	begun    bool                // the globs have been looked at once
+	before   func(p string) bool // whether a pattern was followed before
 }
 
-func newNames(patterns []string) *names {
-	n := &names{byPath: make(map[string]*name)}
+func newNames(patterns []string, before func(pattern string) bool) *names {
+	n := &names{byPath: make(map[string]*name), before: before}
 	for _, p := range patterns {
 		p = filepath.Clean(p)
+		n.patterns = append(n.patterns, p)
 		if isGlob(p) {
 			n.globs = append(n.globs, p)
 			continue
 		}
-		n.byPath[p] = &name{path: p, state: Waiting}
+		n.byPath[p] = &name{path: p, settled: before(p), state: Waiting}
 	}
 	return n
 }
@@ -70,7 +75,7 @@ func (n *names) expand() (empty []string, err error) {
 		}
 		for _, p := range paths {
 			if n.byPath[p] == nil {
-				n.byPath[p] = &name{path: p, glob: true, settled: n.begun, state: Waiting}
+				n.byPath[p] = &name{path: p, glob: true, settled: n.begun || n.before(pattern), state: Waiting}
 			}
 		}
 		if len(paths) == 0 {
@@ -101,6 +106,21 @@ func (n *names) forget(path string) {
 	}
 }
 
+// original is the followed name that path is a rotated one of by its looks
+// (access.log.1, access.log-20261130), or "".
+func (n *names) original(path string) string {
+	dir, base := filepath.Split(path)
+	for i := len(base) - 1; i > 0; i-- {
+		switch base[i] {
+		case '.', '-', '_':
+			if n.byPath[dir+base[:i]] != nil {
+				return dir + base[:i]
+			}
+		}
+	}
+	return ""
+}
+
 func compressed(path string) bool {
 	switch filepath.Ext(path) {
 	case ".gz", ".bz2", ".xz", ".zst":
@@ -112,6 +132,14 @@ func compressed(path string) bool {
 // missing reports whether the error only says that there is no such file yet.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// refusedHint says how to have a log read that was refused.
+func refusedHint(err error) string {
+	if errors.Is(err, errTooMany) {
+		return " (max_files of the log)"
+	}
+	return " (if nobody untrusted has access to this machine: allow_insecure = true of the log)"
 }
 
 // openHint guesses what to do about a log that can't be opened.

@@ -5,24 +5,29 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 var errTooMany = errors.New("too many files are open for this log (does the pattern cover more than logs?)")
 
-// open opens path as the file of a followed name and starts its tail.
-func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path string, starting bool) error {
-	if len(r.tails) >= maxFiles {
-		r.counts.refused.Add(1)
+// beginning is where to begin in a file. align says that it may be inside of a
+// line.
+type beginning struct {
+	offset int64
+	align  bool
+	after  <-chan struct{} // what to wait for before the first batch, or nil
+}
+
+// open opens path as the file of a followed name and starts its tail, at the
+// given place or, if that is nil, where begin says.
+func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path string, starting bool, at *beginning) error {
+	if len(r.tails) >= r.o.MaxFiles {
 		return errTooMany
 	}
-	// O_NONBLOCK: a named pipe put there since the look must not block us.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := r.openSafely(path)
 	if err != nil {
 		return err
 	}
-	t, err := r.newTail(f, followed, path, starting)
+	t, err := r.newTail(ctx, out, f, followed, path, starting, at)
 	if err != nil || t == nil {
 		return errors.Join(err, f.Close())
 	}
@@ -41,7 +46,7 @@ func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path s
 
 // newTail decides where to begin in an open file. It returns nil if the file
 // turns out to be open already.
-func (r *follower) newTail(f *os.File, followed, path string, starting bool) (*tail, error) {
+func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, followed, path string, starting bool, at *beginning) (*tail, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -50,12 +55,19 @@ func (r *follower) newTail(f *os.File, followed, path string, starting bool) (*t
 	if err != nil || r.tails[id] != nil {
 		return nil, err
 	}
-	from, align, err := r.begin(f, id, fi.Size(), followed, starting)
-	if err != nil {
-		return nil, err
+	if at == nil {
+		b, err := r.begin(ctx, out, f, id, fi.Size(), followed, starting)
+		if err != nil {
+			return nil, err
+		}
+		at = &b
 	}
+	if at.after == nil {
+		at.after = r.displaced(id)
+	}
+	from := at.offset
 	file := &File{Log: r.o.Log, Path: path, Dev: id.dev, Ino: id.ino}
-	rd, err := newReader(f, file, followed, from, align, r.o.MaxLine, r.pool)
+	rd, err := newReader(f, file, followed, from, at.align, r.o.MaxLine, r.o.Container, r.pool)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +77,7 @@ func (r *follower) newTail(f *os.File, followed, path string, starting bool) (*t
 	t := &tail{
 		name: followed, file: file, f: f, r: rd, log: log, counts: r.counts,
 		poll: r.o.Poll, grace: r.o.Grace, notify: r.notify,
-		moved: func() { nudge(r.moved) }, wake: make(chan struct{}, 1),
+		moved: func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1), announced: make(chan struct{}), after: at.after,
 	}
 	t.offset.Store(from)
 	return t, nil
@@ -73,23 +85,31 @@ func (r *follower) newTail(f *os.File, followed, path string, starting bool) (*t
 
 // begin decides where to begin in an open file that is met for the first time,
 // or again. align says that the offset may be inside of a line.
-func (r *follower) begin(f *os.File, id identity, size int64, followed string, starting bool) (from int64, align bool, err error) {
+func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id identity, size int64, followed string, starting bool) (b beginning, err error) {
 	s, ok, seen, err := r.memory.match(f, id, size, followed)
 	switch {
 	case err != nil:
-		return 0, false, err
+		return b, err
 	case ok:
 		// Only the position of a first batch can be inside of a line, of
 		// one that began before us; or that of a file let go unterminated.
-		return s.Offset, !s.finished, nil
+		b.offset, b.align = s.Offset, !s.finished
+		return b, nil
 	case seen:
+		b.after = r.findRest(ctx, out, id, followed)
 		r.counts.gaps.Add(1)
 		r.log.Warn("log was replaced or truncated since it was last read, reading it from its beginning; lines may have been lost",
 			slog.String("path", followed), slog.Int64("size", size))
-		return 0, false, nil
+		return b, nil
+	case r.rewritten(f, size, followed, &s.Position):
+		b.offset = s.Offset
+		return b, nil
 	case !starting || r.o.FromStart || len(r.memory.byPath[followed]) > 0:
 		// Born after the start, or after the last stop.
-		return 0, false, nil
+		return b, nil
 	}
-	return size, true, nil
+	if r.o.StartAt != nil {
+		return beginning{offset: min(max(r.o.StartAt(f, size), 0), size), align: true}, nil
+	}
+	return beginning{offset: size, align: true}, nil
 }

@@ -30,18 +30,31 @@ type reader struct {
 	file    *File
 	name    string // for positions: the name that is followed
 	pool    *pool
-	maxLine int
+	maxLine int       // longest line as it is in the file
+	wrap    Container // what its lines are wrapped in
+	textMax int       // longest line when unwrapped
 
-	offset  int64 // where the next line begins
-	scanned int64 // how many bytes after offset hold no line feed
-	skip    bool  // offset is inside of a line that is not ours to send
-	block   int   // how much to read at once
-	need    int   // length of a partial line that has just been completed
+	offset     int64 // where the next line begins
+	scanned    int64 // how many bytes after offset hold no line feed
+	skip       bool  // offset is inside of a line that is not ours to send
+	skipRecord bool  // the next line is the end of one whose beginning is not ours
+	block      int   // how much to read at once
+	need       int   // length of a partial line that has just been completed
 
 	size    int64 // of the file when it was last looked at
 	changed unix.Timespec
 	links   uint64
 	head    head
+	trail   trail
+
+	old   []byte // what was read last before the file was rewritten, until it holds something
+	whole bool   // old is all that had been read
+
+	lost    int64  // bytes seen and not read, of a file that was rewritten; for the tail to take
+	dropped int64  // lines too long that could not be sent; likewise
+	zeros   int64  // bytes skipped, since a writer left them out; likewise
+	blocked string // why what is in the file can't be read as lines, if so
+	unlike  bool   // a very long line with zero bytes was met
 }
 
 // intact, truncated and replaced are what refresh finds.
@@ -55,10 +68,14 @@ const (
 
 // newReader reads f from offset on. align says that offset may be inside of a
 // line, of which the rest is then left out.
-func newReader(f *os.File, file *File, name string, offset int64, align bool, maxLine int, p *pool) (*reader, error) {
+func newReader(f *os.File, file *File, name string, offset int64, align bool, maxLine int, wrapped Container, p *pool) (*reader, error) {
 	r := &reader{
 		f: f, file: file, name: name, pool: p, maxLine: maxLine,
+		wrap: wrapped, textMax: maxLine,
 		offset: offset, block: blockLow,
+	}
+	if wrapped != "" {
+		r.maxLine = rawLimit(maxLine)
 	}
 	if align && offset > 0 {
 		var last [1]byte
@@ -66,11 +83,18 @@ func newReader(f *os.File, file *File, name string, offset int64, align bool, ma
 			return nil, fmt.Errorf("read end of last line: %w", err)
 		}
 		r.skip = last[0] != '\n'
+		if !r.skip && wrapped != "" {
+			var err error
+			if r.skipRecord, err = r.inRecord(offset); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := r.head.extend(f, offset); err != nil {
 		return nil, err
 	}
-	return r, nil
+	r.blocked = noText(r.head.raw)
+	return r, r.trail.load(f, offset)
 }
 
 // refresh looks at the file's size and beginning. Anything but intact means
@@ -85,31 +109,66 @@ func (r *reader) refresh() (c condition, grown bool, err error) {
 		return intact, false, fmt.Errorf("stat: %w", err)
 	}
 	r.links = uint64(st.Nlink)
-	if st.Size == r.size && st.Mtim == r.changed {
+	if st.Size == r.size && st.Mtim == r.changed && st.Mtim != (unix.Timespec{}) {
 		return intact, false, nil
 	}
+	before := r.size
 	r.size, r.changed = st.Size, st.Mtim
 	if r.size < r.offset {
+		r.lost += max(before-r.offset, 0)
 		return truncated, true, nil
 	}
 	if r.size < r.offset+r.scanned {
 		r.scanned = 0 // a partial line was taken back
 	}
 	same, err := r.head.matches(r.f)
+	if err == nil && same {
+		same, err = r.trail.matches(r.f, r.offset)
+	}
 	if err != nil {
 		r.changed = unix.Timespec{} // look again
 		return intact, true, err
 	}
 	if !same {
+		r.lost += max(before-r.offset, 0)
 		return replaced, true, nil
 	}
 	return intact, true, nil
 }
 
-// restart begins again at the first byte.
-func (r *reader) restart() {
-	r.offset, r.scanned, r.need, r.skip = 0, 0, 0, false
+// restart begins again at the first byte, or behind what has been read already
+// if the file still holds that.
+func (r *reader) restart() error {
+	if !r.skip {
+		r.old, r.whole = bytes.Clone(r.trail.raw), r.offset == int64(len(r.trail.raw))
+	}
+	r.offset, r.scanned, r.need, r.skip, r.skipRecord, r.blocked = 0, 0, 0, false, false, ""
 	r.head.reset()
+	if err := r.trail.load(r.f, 0); err != nil {
+		return err
+	}
+	_, err := r.resync()
+	return err
+}
+
+// resync looks, once a rewritten file holds something, for what was read before
+// it was rewritten, and goes on behind it. moved says that it was there.
+func (r *reader) resync() (moved bool, err error) {
+	if r.old == nil || r.size == 0 {
+		return false, nil
+	}
+	buf := r.pool.get(int(min(r.size, searchMax)))
+	defer r.pool.put(buf)
+	n, err := r.f.ReadAt(buf, 0)
+	if err != nil && err != io.EOF {
+		return false, wrap("read rewritten file", err)
+	}
+	end := int64(after(buf[:n], r.old, r.whole))
+	r.old = nil
+	if end == 0 {
+		return false, nil
+	}
+	return true, r.jump(end)
 }
 
 // behind is how many bytes are left up to the size last seen.
@@ -120,6 +179,9 @@ func (r *reader) behind() int64 { return max(r.size-r.offset, 0) }
 func (r *reader) read() (b *Batch, more bool, err error) {
 	if r.size <= r.offset+r.scanned {
 		return nil, false, nil
+	}
+	if r.blocked != "" {
+		return nil, false, r.jump(r.size)
 	}
 	start := r.offset
 	if r.scanned >= rescan {
@@ -135,26 +197,44 @@ func (r *reader) read() (b *Batch, more bool, err error) {
 		r.pool.put(buf)
 		return nil, false, wrap("read", err)
 	}
+	// What was read is of the file that was looked at, and not of one that has
+	// taken its place and grown meanwhile, if it still stands behind the same.
+	if same, err := r.trail.matches(r.f, r.offset); err != nil || !same {
+		r.pool.put(buf)
+		r.changed = unix.Timespec{} // look again
+		return nil, err == nil, err
+	}
 	if n >= r.block {
 		r.block = min(r.block*2, blockMax)
 	} else {
 		r.block = blockLow
 	}
 	b, err = r.take(buf, n, start)
-	return b, r.size > r.offset+r.scanned, err
+	return b, r.size > r.offset+r.scanned || r.blocked != "" && r.size > r.offset, err
 }
 
 // take makes a batch of the first n bytes of buf, which begin at start in the
 // file. It takes over buf.
 func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 	chunk := buf[:n]
+	if r.offset == 0 {
+		r.blocked = noText(chunk)
+	}
 	switch {
+	case r.blocked != "":
 	case r.skip:
-		r.skipLine(chunk)
+		if err := r.skipLine(chunk); err != nil {
+			r.pool.put(buf)
+			return nil, err
+		}
+	case start == r.offset && chunk[0] == 0:
+		r.pool.put(buf)
+		return nil, r.skipZeros(chunk)
 	case start > r.offset:
 		i := bytes.IndexByte(chunk, '\n')
 		if i < 0 {
 			r.scanned += int64(n)
+			r.unlike = r.unlike || r.scanned > 1<<20 && bytes.IndexByte(chunk, 0) >= 0
 			break
 		}
 		length := r.scanned + int64(i)
@@ -164,13 +244,24 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 		}
 		r.need, r.scanned = int(length)+1, 0
 	default:
+		chunk = beforeZeros(chunk)
 		end, long := wholeLines(chunk, r.maxLine)
+		if end > 0 && r.wrap != "" {
+			u := r.wrap.records(chunk[:end], r.offset, r.textMax, false, false)
+			if u.raw == 0 && end > r.maxLine {
+				u = r.wrap.records(chunk[:end], r.offset, r.textMax, true, true)
+			}
+			if u.raw > 0 {
+				return r.unwrap(buf, u, r.offset+int64(u.raw))
+			}
+			r.scanned = int64(n) // pieces of a line whose last is missing
+			break
+		}
 		if end > 0 {
 			return r.emit(buf, end, r.offset+int64(end), false)
 		}
 		if long > 0 {
-			r.slowDown()
-			return r.emit(buf, r.maxLine, r.offset+int64(long)+1, true)
+			return r.sendCut(buf, long)
 		}
 		r.scanned = int64(n)
 	}
@@ -179,14 +270,25 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 }
 
 // skipLine drops the rest of a line that began before we did.
-func (r *reader) skipLine(chunk []byte) {
+func (r *reader) skipLine(chunk []byte) error {
 	i := bytes.IndexByte(chunk, '\n')
-	if i < 0 {
-		r.offset += int64(len(chunk))
-		return
+	if r.skip = i < 0; r.skip {
+		i = len(chunk) - 1
 	}
-	r.offset += int64(i) + 1
-	r.skip = false
+	err := r.jump(r.offset + int64(i) + 1)
+	if err == nil && !r.skip && r.wrap != "" {
+		r.skipRecord, err = r.inRecord(r.offset)
+	}
+	return err
+}
+
+// jump goes on at next, without what is before.
+func (r *reader) jump(next int64) error {
+	r.offset, r.scanned = next, 0
+	if err := r.head.extend(r.f, next); err != nil {
+		return err
+	}
+	return r.trail.load(r.f, next)
 }
 
 // cutLine sends the beginning of the line of this length at offset.
@@ -201,8 +303,18 @@ func (r *reader) cutLine(length int64) (*Batch, error) {
 		r.scanned = 0
 		return nil, wrap("read long line", err)
 	}
+	return r.sendCut(buf, int(length))
+}
+
+// sendCut sends the first maxLine bytes of buf, of a line of that length.
+func (r *reader) sendCut(buf []byte, length int) (*Batch, error) {
 	r.slowDown()
-	return r.emit(buf, r.maxLine, r.offset+length+1, true)
+	next := r.offset + int64(length) + 1
+	if r.wrap == "" {
+		return r.emit(buf, r.maxLine, next, true)
+	}
+	u := r.wrap.records(buf[:r.maxLine], r.offset, r.textMax, true, true)
+	return r.unwrap(buf, u, next)
 }
 
 // slowDown keeps blocks near the length of a line while lines are cut: what
@@ -216,6 +328,11 @@ func (r *reader) emit(buf []byte, n int, next int64, cut bool) (*Batch, error) {
 	from := r.offset
 	r.offset, r.scanned, r.need = next, 0, 0
 	err := r.head.extend(r.f, next)
+	if next == from+int64(n) {
+		r.trail.follow(buf[:n])
+	} else if e := r.trail.load(r.f, next); err == nil {
+		err = e
+	}
 	return &Batch{
 		File: r.file, Data: buf[:n], Offset: from, Next: next, Cut: cut,
 		Position: r.position(), Behind: r.behind(), pool: r.pool, buf: buf,
@@ -223,11 +340,10 @@ func (r *reader) emit(buf []byte, n int, next int64, cut bool) (*Batch, error) {
 }
 
 func (r *reader) position() Position {
-	sum, length := r.head.hash()
-	return Position{
-		Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino,
-		Offset: r.offset, Head: sum, HeadLen: length,
-	}
+	p := Position{Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino, Offset: r.offset}
+	p.Head, p.HeadLen = r.head.hash()
+	p.Tail, p.TailLen = r.trail.hash()
+	return p
 }
 
 // last makes the Final batch of a file that has been read to its end: the line
@@ -235,9 +351,9 @@ func (r *reader) position() Position {
 // data if the file can't be read.
 func (r *reader) last() (*Batch, error) {
 	rest := r.behind()
-	if rest == 0 || r.skip {
-		r.offset += rest
-		return r.final(), nil
+	if rest == 0 || r.skip || r.blocked != "" {
+		err := r.jump(r.offset + rest)
+		return r.final(), err
 	}
 	buf := r.pool.get(int(min(rest, int64(r.maxLine))))
 	n, err := r.f.ReadAt(buf, r.offset)
@@ -245,7 +361,14 @@ func (r *reader) last() (*Batch, error) {
 		r.pool.put(buf)
 		return r.final(), wrap("read last line", err)
 	}
-	b, err := r.emit(buf, n, r.offset+rest, rest > int64(r.maxLine))
+	torn := rest > int64(r.maxLine)
+	next := r.offset + rest
+	var b *Batch
+	if r.wrap == "" {
+		b, err = r.emit(buf, n, next, torn)
+	} else {
+		b, err = r.unwrap(buf, r.wrap.records(buf[:n], r.offset, r.textMax, true, torn), next)
+	}
 	b.Final = true
 	return b, err
 }

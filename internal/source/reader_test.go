@@ -18,12 +18,16 @@ func cutAll(content []byte, limit int) []part {
 		if len(line) == 0 {
 			continue
 		}
-		p := part{Data: string(line), Start: at, Next: at + int64(len(line))}
+		zeros := len(line) - len(bytes.TrimLeft(line, "\x00"))
+		p := part{Start: at + int64(zeros), Next: at + int64(len(line))}
+		if at, line = p.Next, line[zeros:]; len(line) == 0 {
+			continue
+		}
+		p.Data = string(line)
 		if text := bytes.TrimSuffix(line, []byte("\n")); len(text) > limit {
 			p.Data, p.Cut = string(text[:limit]), true
 		}
 		all = append(all, p)
-		at = p.Next
 	}
 	return all
 }
@@ -42,7 +46,7 @@ func readAll(t interface{ Fatal(...any) }, path string, pieces [][]byte, limit i
 	}
 	defer f.Close()
 	var p pool
-	r, err := newReader(f, &File{Log: "web"}, path, 0, false, limit, &p)
+	r, err := newReader(f, &File{Log: "web"}, path, 0, false, limit, "", &p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +128,7 @@ func TestReaderAgreesWithSplitting(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("one\ntwo\nthree"), 3, uint16(4))
 	f.Add([]byte("\x00\x00\n\r\n"), 1, uint16(1))
+	f.Add([]byte("one\n\x00\x00two\x00\n\x00\x00"), 9, uint16(3))
 	f.Fuzz(func(t *testing.T, content []byte, limit int, piece uint16) {
 		if limit < 1 || limit > 1<<20 || piece == 0 {
 			t.Skip()
@@ -178,6 +183,9 @@ func TestHeadAgrees(t *testing.T) {
 		{"shorter than its head", position(4, 11, hashHead([]byte(content))), false},
 		{"damaged offset", position(-1, 0, ""), false},
 		{"damaged length", position(4, -1, ""), false},
+		{"same before the offset", Position{Offset: 6, Tail: hashHead([]byte("45")), TailLen: 2}, true},
+		{"other before the offset", Position{Offset: 6, Tail: hashHead([]byte("4x")), TailLen: 2}, false},
+		{"damaged length before it", Position{Offset: 6, Tail: hashHead([]byte("45")), TailLen: 7}, false},
 	}
 	for _, tt := range tests {
 		got, err := headAgrees(strings.NewReader(content), int64(len(content)), tt.p)

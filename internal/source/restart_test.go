@@ -102,7 +102,7 @@ func TestRestart(t *testing.T) {
 				path := logPath(t)
 				f := create(t, path, "")
 				o.Resume = firstRun(t, o, f, before, path)
-				if len(o.Resume) != 1 {
+				if len(files(o.Resume)) != 1 {
 					t.Fatalf("positions %+v, want one", o.Resume)
 				}
 				tt.meanwhile(t, path, f)

@@ -5,60 +5,157 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // resumeRotated opens the files with a stored position that have lost their
 // name since, under the name they have now. Those that are nowhere are counted
 // as gaps and said.
-func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks map[string]look) {
+// It returns those that seem to have theirs.
+func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks map[string]look, byPath map[string][]Position) map[string][]Position {
 	dirs := make(siblings)
-	for path, stored := range r.memory.byPath {
+	inPlace := make(map[string][]Position)
+	gone := make(map[string][]Position)
+	newest := make(map[string]string)
+	for path, stored := range byPath {
 		if !r.names.covers(path) {
 			continue
 		}
-		lost := 0
 		for _, p := range stored {
 			l, ok := looks[path]
 			if ok && (l.id == p.identity() || l.id.ino == p.Ino && p.HeadLen >= convincing) {
-				continue // in its place; follow looks at it more closely
+				inPlace[path] = append(inPlace[path], p) // follow looks at it more closely
+				continue
 			}
 			if ok && l.err != nil && !missing(l.err) {
 				continue // can't tell yet
 			}
-			if r.tails[p.identity()] != nil {
-				continue // an older position of a file just opened
-			}
 			now := dirs.find(path, p.identity())
-			if now == "" || !r.resume(ctx, out, path, now) {
-				lost++
-				p.forget(ctx, out)
+			if now != "" && !r.resume(ctx, out, path, now, p) {
+				dirs = make(siblings) // it may have been renamed since
+				if now = dirs.find(path, p.identity()); now != "" && !r.resume(ctx, out, path, now, p) {
+					now = ""
+				}
+			}
+			if now == "" {
+				now, _ = r.readCopy(ctx, out, path, p, packedOnly)
+			}
+			if now == "" {
+				gone[path] = append(gone[path], p)
+			} else {
+				r.memory.drop(p.identity())
+				newest[path] = newer(newest[path], now)
 			}
 		}
+	}
+	// Then only plain copies: one can have the number of a file whose packed
+	// rest is to be known first, see displaced.
+	for path, missing := range gone {
+		lost := 0
+		for _, p := range missing {
+			r.memory.drop(p.identity())
+			if now, _ := r.readCopy(ctx, out, path, p, plainToo); now != "" {
+				newest[path] = newer(newest[path], now)
+				continue
+			}
+			lost++
+			r.forgetPosition(p)
+		}
 		if lost > 0 {
+			delete(newest, path)
 			r.counts.gaps.Add(1)
-			r.log.Warn("a file read before is gone, lines may have been lost (rotated twice, or compressed, while stopped?)",
+			r.log.Warn("a file read before is gone, lines may have been lost (removed, or packed by something other than gzip, while stopped?)",
 				slog.String("path", path), slog.Int("files", lost))
 		}
 	}
+	for path, last := range newest {
+		if len(r.memory.byID[looks[path].id]) == 0 {
+			r.readBetween(ctx, out, path, last)
+		}
+	}
+	return inPlace
 }
 
-// forget says that the file of a stored position will never be read again, so
-// that the next start doesn't look for it.
-func (p Position) forget(ctx context.Context, out chan<- *Batch) {
-	b := &Batch{
-		File:   &File{Log: p.Log, Path: p.Path, Dev: p.Dev, Ino: p.Ino},
-		Offset: p.Offset, Next: p.Offset, Position: p, Final: true,
+// resumeMoved does the same for files that had their name at the first look and
+// had lost it when they were to be opened.
+func (r *follower) resumeMoved(ctx context.Context, out chan<- *Batch, inPlace map[string][]Position) {
+	moved := make(map[string][]Position)
+	looks := make(map[string]look)
+	for path, stored := range inPlace {
+		for _, p := range stored {
+			if len(r.memory.byID[p.identity()]) > 0 && r.tails[p.identity()] == nil { // not opened
+				looks[path] = lookAt(path)
+				moved[path] = append(moved[path], p)
+			}
+		}
 	}
-	select {
-	case out <- b:
-	case <-ctx.Done():
+	r.resumeRotated(ctx, out, looks, moved)
+}
+
+// newer returns the one of two files that was written to last.
+func newer(a, b string) string {
+	fa, err := os.Stat(a)
+	if err != nil {
+		return b
 	}
+	if fb, err := os.Stat(b); err != nil || fa.ModTime().After(fb.ModTime()) {
+		return a
+	}
+	return b
+}
+
+// readBetween reads the files that got and lost the name path while nobody
+// looked: rotated ones that are newer than the last of those that were read
+// then, which is now called now.
+func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now string) {
+	fi, err := os.Stat(now)
+	if err != nil {
+		return
+	}
+	for _, sibling := range related(path) {
+		then, err := os.Stat(sibling)
+		if err != nil || !then.ModTime().After(fi.ModTime()) || !rotated(path, sibling) || r.names.covers(sibling) {
+			continue
+		}
+		l := lookAt(sibling)
+		if l.err != nil || r.tails[l.id] != nil || len(r.memory.byID[l.id]) > 0 || r.unpacking[l.id] {
+			continue
+		}
+		p := Position{Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino}
+		begun := false
+		switch {
+		case filepath.Ext(sibling) == ".gz":
+			begun, _ = r.unpack(ctx, out, path, sibling, p)
+		case !compressed(sibling):
+			begun = r.open(ctx, out, path, sibling, false, &beginning{}) == nil
+		}
+		if !begun {
+			r.counts.gaps.Add(1)
+			r.log.Warn("a file that was rotated away while we were stopped is not read", slog.String("path", sibling))
+			continue
+		}
+		r.log.Info("reading a file that came and went while we were stopped", slog.String("path", sibling))
+	}
+}
+
+// rotated reports whether sibling has the name path with a number or a date
+// added, as rotated files have, and maybe the ending of a compressed one.
+func rotated(path, sibling string) bool {
+	if compressed(sibling) {
+		sibling = strings.TrimSuffix(sibling, filepath.Ext(sibling))
+	}
+	rest, ok := strings.CutPrefix(filepath.Base(sibling), filepath.Base(path))
+	return ok && len(rest) > 1 && strings.Trim(rest, ".-_0123456789") == "" && strings.ContainsAny(rest, "0123456789")
 }
 
 // resume opens the rotated file now as one of the followed name path. It
 // returns false if that isn't the file it was.
-func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now string) bool {
-	f, err := os.Open(now)
+func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now string, p Position) bool {
+	if filepath.Ext(now) == ".gz" {
+		found, _ := r.unpack(ctx, out, path, now, p)
+		return found
+	}
+	f, err := r.openSafely(now)
 	if err != nil {
 		r.log.Error("cannot open rotated log"+openHint(err), slog.String("path", now), slog.Any("err", err))
 		return false
@@ -69,13 +166,13 @@ func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now stri
 		return false
 	}
 	id, err := identify(fi)
-	if err != nil {
+	if err != nil || r.tails[id] != nil {
 		return false
 	}
 	if _, ok, _, err := r.memory.match(f, id, fi.Size(), path); err != nil || !ok {
 		return false
 	}
-	if err := r.open(ctx, out, path, now, true); err != nil {
+	if err := r.open(ctx, out, path, now, true, nil); err != nil {
 		r.log.Error("cannot open rotated log"+openHint(err), slog.String("path", now), slog.Any("err", err))
 		return false
 	}
@@ -88,6 +185,7 @@ type siblings map[string]map[identity]string
 // find looks in the directory of path and, if path is a symbolic link, in that
 // of the file it leads to. It returns "" if the file is in neither.
 func (s siblings) find(path string, id identity) string {
+	id.dev &^= packed
 	if found := s.in(filepath.Dir(path))[id]; found != "" {
 		return found
 	}

@@ -27,9 +27,13 @@ type Batch struct {
 	Data []byte // whole lines, each with its line feed; the last may lack it (end of a finished file)
 
 	// Offset is where Data begins in the file, Next where reading goes on.
-	// Next - Offset may be more than len(Data) if Cut.
+	// Next - Offset may be more than len(Data) if Cut or Starts.
 	Offset int64
 	Next   int64
+
+	// Starts is where each line of Data begins in the file, of a log whose
+	// lines are wrapped. nil: they follow each other, from Offset.
+	Starts []int64
 
 	// Cut says that Data is the beginning, without line feed, of one single
 	// line that was longer than the limit.
@@ -39,8 +43,8 @@ type Batch struct {
 	Position Position
 
 	// Final says that the file is finished: it was renamed or removed and has
-	// been read to its end, or it had a stored position and is nowhere to be
-	// found. Nothing follows, and once this batch is counted
+	// been read to its end and no pattern leads to it, or it had a stored
+	// position and is nowhere to be found. Nothing follows, and once this batch is counted
 	// the positions stored for the file should be forgotten. Data may be empty.
 	Final bool
 
@@ -51,6 +55,10 @@ type Batch struct {
 	pool *pool // where Data's memory returns to; nil for batches made elsewhere
 	buf  []byte
 }
+
+// A Files also stores, once, a position for each of its paths and patterns, with
+// the pattern as Path and Dev 0: what a followed pattern leads to later was born
+// after it was first looked at.
 
 // Position is enough to go on reading where Offset says, or to notice that it
 // cannot be done.
@@ -65,7 +73,13 @@ type Position struct {
 
 	// Cursor is where reading goes on in the journal: behind the entry it
 	// names. Dev and Ino are 0 then, and Offset counts all that was ever sent.
-	Cursor string
+	Cursor  string
+	Tail    string // hash of the TailLen bytes right before Offset, hex
+	TailLen int64
+
+	// Done says that the file was finished with, and is remembered because a
+	// pattern still leads to it. It is kept like any other.
+	Done bool
 }
 
 // Source is a place where lines come from.

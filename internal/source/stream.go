@@ -76,7 +76,10 @@ func (s *stream) resume(ctx context.Context, out chan<- *Batch, stored []Positio
 			p, found = q, true
 			s.offset = q.Offset
 		default:
-			q.forget(ctx, out)
+			s.hand(ctx, out, &Batch{
+				File:   &File{Log: q.Log, Path: q.Path, Dev: q.Dev, Ino: q.Ino},
+				Offset: q.Offset, Next: q.Offset, Position: q, Final: true,
+			})
 		}
 	}
 	return p, found, ctx.Err() == nil

@@ -16,6 +16,7 @@ const (
 	Renamed   State = "renamed"   // open and still read; its name is gone or another file's
 	Waiting   State = "waiting"   // nothing there yet
 	Failing   State = "failing"   // there, but it can't be opened or read
+	Refused   State = "refused"   // there, but not read: strangers can write to it, there are too many, it holds no lines
 )
 
 // hold is how a tail and the follower agree on when to let a file go. Only the
@@ -46,6 +47,12 @@ const (
 	sayEvery = time.Minute // for messages that a writer can provoke at will
 )
 
+// seen is how far a file has been read, and how it begins.
+type seen struct {
+	at   Position
+	head []byte
+}
+
 // tail follows one open file until it is finished.
 type tail struct {
 	name   string // whose file it is; another name may lead to it by now
@@ -61,10 +68,26 @@ type tail struct {
 
 	hold     atomic.Int32
 	read     atomic.Int64
+	lines    atomic.Int64
 	offset   atomic.Int64
+	gaps     atomic.Int64
+	zeros    atomic.Int64
+	last     atomic.Int64 // when a line was read, Unix nanoseconds
+	since    atomic.Int64 // since when something is left to read, likewise; 0: nothing is
 	watching atomic.Bool
-	failing  atomic.Bool
-	known    atomic.Bool // its first batch has been taken
+	trouble  atomic.Pointer[string] // why reading fails
+	known    atomic.Bool            // its first batch has been taken
+
+	covered atomic.Bool // a glob leads to it under another name
+
+	now  atomic.Pointer[seen] // with what was sent last, or is about to be
+	lost func(context.Context, loss) bool
+
+	blocked atomic.Pointer[string] // why what is in the file isn't read
+	unlike  bool                   // it was said that the file doesn't look like a log
+
+	announced chan struct{}   // closed when known
+	after     <-chan struct{} // what to wait for before the first batch: that of a copy with the rest of what the file was; may be nil
 
 	wake    chan struct{}
 	watch   *fdWatch
@@ -79,10 +102,11 @@ func (t *tail) run(ctx context.Context, out chan<- *Batch) bool {
 	defer t.close()
 	t.startWatch()
 	t.grown = time.Now()
-	if !t.send(ctx, out, t.r.announce()) {
+	if !wait(ctx, t.after) || !t.send(ctx, out, t.r.announce()) {
 		return false
 	}
 	t.known.Store(true)
+	close(t.announced)
 	timer := time.NewTimer(t.poll)
 	defer timer.Stop()
 	phase := t.hold.Load()
@@ -118,12 +142,18 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 				t.doubtWatch()
 			}
 		}
-		if state != intact {
+		moved := state != intact
+		if moved {
 			t.gap(state)
-			t.r.restart()
-			if !t.send(ctx, out, t.r.announce()) {
+			if !t.lost(ctx, loss{t, *t.now.Load(), t.r.lost, make(chan (<-chan struct{}), 1)}) {
 				return false
 			}
+			err = t.r.restart()
+		} else if err == nil {
+			moved, err = t.r.resync()
+		}
+		if moved && !t.send(ctx, out, t.r.announce()) {
+			return false
 		}
 		var b *Batch
 		more := false
@@ -131,25 +161,69 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 			b, more, err = t.r.read()
 		}
 		t.report(err)
-		if b != nil && !t.send(ctx, out, b) {
-			return false
+		t.judge()
+		if b != nil {
+			t.since.CompareAndSwap(0, time.Now().UnixNano())
+			if !t.send(ctx, out, b) {
+				return false
+			}
 		}
+		t.account()
 		if !more || ctx.Err() != nil {
 			return ctx.Err() == nil
 		}
 	}
 }
 
+// judge says, once, that what is in the file are no lines.
+func (t *tail) judge() {
+	if !t.r.unlike || t.unlike {
+		if now := t.r.blocked; now == "" {
+			t.blocked.Store(nil)
+		} else if t.blocked.Load() == nil {
+			t.blocked.Store(&now)
+			t.counts.refused.Add(1)
+			t.log.Error("not reading a log that holds no lines of text: it is " + now)
+		}
+		return
+	}
+	t.unlike = true
+	t.log.Warn("this doesn't look like a log: a line goes on for more than 1 MiB and has zero bytes in it")
+}
+
+// account makes what the reader has seen known to stats.
+func (t *tail) account() {
+	t.offset.Store(t.r.offset)
+	t.gaps.Add(t.r.lost)
+	t.counts.gapBytes.Add(t.r.lost)
+	t.zeros.Add(t.r.zeros)
+	t.counts.zeros.Add(t.r.zeros)
+	t.counts.cut.Add(t.r.dropped)
+	t.r.lost, t.r.zeros, t.r.dropped = 0, 0, 0
+	if t.r.behind() == 0 {
+		t.since.Store(0)
+	} else {
+		t.since.CompareAndSwap(0, time.Now().UnixNano())
+	}
+}
+
 func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 	n, next := int64(len(b.Data)), b.Next // b is not ours once it is sent
+	lines, at := b.lines(), b.Position
 	if b.Cut {
 		t.counts.cut.Add(1)
 	}
+	t.now.Store(&seen{at, t.r.head.clone(t.now.Load())})
 	select {
 	case out <- b:
 		t.read.Add(n)
 		t.counts.bytes.Add(n)
 		t.offset.Store(next)
+		if n > 0 {
+			t.lines.Add(lines)
+			t.counts.lines.Add(lines)
+			t.last.Store(time.Now().UnixNano())
+		}
 		return true
 	case <-ctx.Done():
 		b.Done()
@@ -177,6 +251,9 @@ func (t *tail) finish(ctx context.Context, out chan<- *Batch) bool {
 	}
 	b, err := t.r.last()
 	t.report(err)
+	if t.covered.Load() {
+		b.Final, b.Position.Done = false, true
+	}
 	if !t.send(ctx, out, b) {
 		return false
 	}
@@ -223,14 +300,16 @@ func (t *tail) gap(c condition) {
 
 // report says once that reading fails, and once that it works again.
 func (t *tail) report(err error) {
-	failing := err != nil
-	if failing {
+	var now *string
+	if err != nil {
 		t.counts.errors.Add(1)
+		text := err.Error()
+		now = &text
 	}
-	if t.failing.Swap(failing) == failing {
+	if before := t.trouble.Swap(now); (before != nil) == (now != nil) {
 		return
 	}
-	if failing {
+	if err != nil {
 		t.log.Error("cannot read log, trying again", slog.Any("err", err))
 	} else {
 		t.log.Info("log can be read again")
@@ -284,11 +363,14 @@ func (t *tail) close() {
 func (t *tail) stats() FileStats {
 	s := FileStats{
 		Path: t.name, Opened: t.file.Path, Dev: t.file.Dev, Ino: t.file.Ino, Read: t.read.Load(), Offset: t.offset.Load(),
-		State: Following, Watching: t.watching.Load(),
+		State: Following, Watching: t.watching.Load(), Lines: t.lines.Load(),
+		Gaps: t.gaps.Load(), Zeros: t.zeros.Load(), Last: moment(t.last.Load()), Since: moment(t.since.Load()),
 	}
-	switch {
-	case t.failing.Load():
-		s.State = Failing
+	switch text := t.trouble.Load(); {
+	case text != nil:
+		s.State, s.Err = Failing, *text
+	case t.blocked.Load() != nil:
+		s.State, s.Err = Refused, *t.blocked.Load()
 	case t.hold.Load() != held:
 		s.State = Renamed
 	}
@@ -296,4 +378,24 @@ func (t *tail) stats() FileStats {
 		s.Behind = max(fi.Size()-s.Offset, 0)
 	}
 	return s
+}
+
+func moment(nano int64) time.Time {
+	if nano == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nano)
+}
+
+// wait waits for c, unless that is nil. It returns false if ctx is done first.
+func wait(ctx context.Context, c <-chan struct{}) bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

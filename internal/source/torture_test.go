@@ -1,184 +1,393 @@
 package source
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// Writers append numbered lines, in pieces, and rotate their file at random
-// times while going on to write to the old one; the follower is stopped and
-// started with what was acknowledged. Each line must come exactly once.
+// longTorture, set to anything, asks for 2,000 rotations and for 1,100 files,
+// which take minutes.
+const longTorture = "TAILBAN_TORTURE"
+
+// Writers append numbered lines, in pieces, and rotate their files in every way
+// there is at random times. The follower is stopped and killed, and started with
+// what was committed: lines and positions together. Each line must be counted
+// exactly once; those of a file that was truncated, deleted or compressed while
+// nobody looked not more than once, and a loss is counted.
 func TestTorture(t *testing.T) {
-	bothWays(t, func(t *testing.T, o FilesOptions) {
-		seed := uint64(time.Now().UnixNano())
-		t.Logf("seed %d", seed)
-		length := 4 * time.Second
-		if testing.Short() {
-			length = time.Second
-		}
-		torture(t, o, seed, length)
-	})
+	length, rotations := 4*time.Second, 0
+	if testing.Short() {
+		length = 2 * time.Second
+	}
+	if os.Getenv(longTorture) != "" {
+		length, rotations = 10*time.Minute, 500
+	}
+	for _, kills := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kills=%v", kills), func(t *testing.T) {
+			bothWays(t, func(t *testing.T, o FilesOptions) {
+				torture(t, o, kills, 0, rotations, length)
+			})
+		})
+	}
 }
 
-const writers = 4
+func TestTortureWithManyFiles(t *testing.T) {
+	if os.Getenv(longTorture) == "" {
+		t.Skip("takes a minute: set " + longTorture)
+	}
+	bothWays(t, func(t *testing.T, o FilesOptions) { torture(t, o, true, 1100, 200, 5*time.Minute) })
+}
 
-func torture(t *testing.T, o FilesOptions, seed uint64, length time.Duration) {
+// style is how a writer rotates its file.
+type style struct {
+	name    string
+	pattern string // what is followed, %s being the writer's path without .log
+	lossy   bool   // lines may be lost, and said to be, if nobody looks
+	sparse  bool   // a writer doesn't append, and leaves holes
+
+	// rotate puts an empty file in the place of the writer's, at its n-th
+	// rotation. It returns true if it is the same one.
+	rotate func(w *writer, n int) (same bool)
+}
+
+func styles() []style {
+	return []style{
+		{name: "rename", pattern: "%s.log", rotate: (*writer).rename},
+		{name: "rename, by a pattern", pattern: "%s.log*", rotate: (*writer).rename},
+		{name: "rename and compress", pattern: "%s.log", lossy: true, rotate: func(w *writer, n int) bool {
+			w.pack = w.rotated(n)
+			return w.rename(n)
+		}},
+		{name: "copytruncate", pattern: "%s.log", lossy: true, rotate: (*writer).copyTruncate},
+		{name: "copytruncate, by a pattern", pattern: "%s.log*", lossy: true, sparse: true, rotate: (*writer).copyTruncate},
+		{name: "delete and recreate", pattern: "%s.log", lossy: true, rotate: func(w *writer, n int) bool {
+			w.check(os.Remove(w.path))
+			return false
+		}},
+		{name: "symbolic link", pattern: "%s.log", rotate: (*writer).relink},
+		{name: "daily names", pattern: "%s-*.log", rotate: func(w *writer, n int) bool {
+			w.path = fmt.Sprintf("%s-%d.log", w.base, n)
+			return false
+		}},
+	}
+}
+
+// writer is a server with one log. It rotates once a line of the file has been
+// counted: what comes and goes between a stop and a start can't be known.
+type writer struct {
+	style
+	t         *testing.T
+	id        int
+	base      string // of its files' paths
+	path      string
+	rnd       *rand.Rand
+	counted   atomic.Int64 // number of the last line that was counted
+	rotations int
+	rotatedAt []int // line
+	lines     int
+	pack      string // file to compress when it is no longer written to
+}
+
+func (w *writer) check(err error) {
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *writer) rotated(n int) string { return fmt.Sprintf("%s.%d", w.path, n) }
+
+func (w *writer) rename(n int) bool {
+	w.check(os.Rename(w.path, w.rotated(n)))
+	return false
+}
+
+func (w *writer) copyTruncate(n int) bool {
+	from, err := os.Open(w.path)
+	w.check(err)
+	to, err := os.Create(w.rotated(n))
+	w.check(err)
+	_, err = io.Copy(to, from)
+	w.check(err)
+	w.check(to.Close())
+	w.check(from.Close())
+	w.check(os.Truncate(w.path, 0))
+	return true
+}
+
+func (w *writer) relink(n int) bool {
+	next := fmt.Sprintf("%s-%d", w.base, n)
+	f, err := os.Create(next)
+	w.check(err)
+	w.check(f.Close())
+	w.check(os.Symlink(next, w.path+".new"))
+	w.check(os.Rename(w.path+".new", w.path))
+	return false
+}
+
+func (w *writer) open() *os.File {
+	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if w.sparse {
+		flags &^= os.O_APPEND
+	}
+	f, err := os.OpenFile(w.path, flags, 0o644)
+	w.check(err)
+	return f
+}
+
+// run writes until there were enough rotations, or until the time is up.
+func (w *writer) run(enough int, until time.Time) {
+	if strings.Contains(w.pattern, "-*") {
+		w.path = w.base + "-0.log"
+	}
+	if w.name == "symbolic link" {
+		w.relink(0)
+	}
+	f := w.open()
+	defer func() { w.check(f.Close()) }()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	first := 0 // line of the file
+	keep := 0  // how many lines yet to write to the old file
+	for ; keep > 0 || time.Now().Before(until) && (enough == 0 || w.rotations < enough); <-tick.C {
+		line := numbered(w.id, w.lines)
+		cut := w.rnd.IntN(len(line))
+		for _, piece := range []string{line[:cut], line[cut:]} {
+			_, err := f.WriteString(piece)
+			w.check(err)
+		}
+		w.lines++
+		if keep--; keep == 0 {
+			w.check(f.Close())
+			f, first = w.open(), w.lines
+			w.tidy()
+		}
+		if keep < 0 && w.rnd.IntN(50) == 0 && int(w.counted.Load()) > first {
+			w.rotations++
+			w.rotatedAt = append(w.rotatedAt, w.lines)
+			if w.rotate(w, w.rotations) {
+				first = w.lines
+			} else {
+				keep = 1 + w.rnd.IntN(20)
+			}
+			if w.t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// story is what was said about the file in which a line was.
+func (w *writer) story(said *strings.Builder, line int) string {
+	n := 1
+	for n < len(w.rotatedAt) && w.rotatedAt[n-1] <= line {
+		n++
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "rotation %d at lines %v\n", n, w.rotatedAt[max(0, n-2):min(n+1, len(w.rotatedAt))])
+	for text := range strings.SplitAfterSeq(said.String(), "\n") {
+		around := strings.Contains(text, w.base) && (strings.Contains(text, "level=WARN") || strings.Contains(text, "level=ERROR"))
+		for k := n - 1; k <= n; k++ { // a writer goes on with the file that it has renamed
+			around = around || strings.Contains(text, fmt.Sprintf("%s.%d\"", w.path, k)) || strings.Contains(text, fmt.Sprintf("%s.%d.gz\"", w.path, k))
+		}
+		if around || strings.HasPrefix(text, "start ") {
+			out.WriteString(text)
+		}
+	}
+	return out.String()
+}
+
+// tidy does what comes after a rotation: compresses.
+func (w *writer) tidy() {
+	if w.pack == "" {
+		return
+	}
+	pack(w.t, w.pack)
+	w.pack = ""
+}
+
+func numbered(writer, k int) string {
+	return fmt.Sprintf("%d %d a line of some log %s\n", writer, k, strings.Repeat("x", k%97))
+}
+
+// ledger is what has been committed: lines and positions, together.
+type ledger struct {
+	positions map[identity]Position
+	lines     map[string]int
+	gaps      int64
+	pending   []part
+	said      strings.Builder
+}
+
+func (l *ledger) take(b *Batch) {
+	l.pending = append(l.pending, part{File: b.File, Data: string(b.Data), Final: b.Final, Pos: b.Position})
+	b.Done()
+}
+
+func (l *ledger) commit(crew []*writer) {
+	for _, p := range l.pending {
+		if p.Final {
+			delete(l.positions, p.File.identity())
+		} else {
+			l.positions[p.File.identity()] = p.Pos
+		}
+		for line := range strings.SplitAfterSeq(p.Data, "\n") {
+			if line == "" {
+				continue
+			}
+			l.lines[line]++
+			fields := strings.SplitN(line, " ", 3)
+			w, err := strconv.Atoi(fields[0])
+			if k, err2 := strconv.Atoi(fields[min(1, len(fields)-1)]); err == nil && err2 == nil && w < len(crew) {
+				crew[w].counted.Store(max(crew[w].counted.Load(), int64(k)))
+			}
+		}
+	}
+	l.pending = nil
+}
+
+func (l *ledger) resume() (all []Position) {
+	for _, p := range l.positions {
+		all = append(all, p)
+	}
+	return all
+}
+
+func torture(t *testing.T, o FilesOptions, kills bool, idle, rotations int, length time.Duration) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
 	dir := t.TempDir()
 	o.FromStart, o.Poll = true, 20*time.Millisecond
 	// Longer than a writer goes on with a renamed file, on a busy machine.
 	o.Grace = time.Second
-	patterns := []string{filepath.Join(dir, "w0.log"), filepath.Join(dir, "w1.log"), filepath.Join(dir, "w[23].log*")}
-
+	var patterns []string
+	var crew []*writer
+	for i, s := range styles() {
+		base := filepath.Join(dir, fmt.Sprintf("w%d", i))
+		crew = append(crew, &writer{style: s, t: t, id: i, base: base, path: base + ".log", rnd: rand.New(rand.NewPCG(seed, uint64(i)))})
+		patterns = append(patterns, fmt.Sprintf(s.pattern, base))
+	}
+	for i := range idle {
+		create(t, filepath.Join(dir, fmt.Sprintf("idle%d.log", i)), "an idle log\n")
+	}
+	if idle > 0 {
+		patterns = append(patterns, filepath.Join(dir, "idle*.log"))
+	}
 	var wg sync.WaitGroup
-	written := make([]int, writers)
-	var known sync.Map // identities of files whose position is known
 	until := time.Now().Add(length)
-	crew := make([]*writer, writers)
-	for i := range writers {
-		w := &writer{path: filepath.Join(dir, fmt.Sprintf("w%d.log", i)), known: &known, rnd: rand.New(rand.NewPCG(seed, uint64(i)))}
-		crew[i] = w
-		wg.Go(func() { written[i] = w.run(t, i, until) })
+	for _, w := range crew {
+		w.counted.Store(-1)
+		wg.Go(func() { w.run((rotations+len(crew)-1)/len(crew), until) })
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
 
-	got := make(map[string]int)
-	rnd := rand.New(rand.NewPCG(seed, writers))
-	starts := 0
-	for running := true; running; starts++ {
+	rnd := rand.New(rand.NewPCG(seed, 1000))
+	l := &ledger{positions: make(map[identity]Position), lines: make(map[string]int)}
+	starts, ended := 0, false
+	total := func() (n int) {
+		for _, w := range crew {
+			n += w.lines
+		}
+		return n + idle
+	}
+	for complete := false; !complete; starts++ {
+		o.Resume = l.resume()
 		s := begin(t, o, patterns...)
-		stop := time.After(time.Duration(rnd.IntN(600)) * time.Millisecond)
+		var stop <-chan time.Time
+		if kills && !ended {
+			stop = time.After(time.Duration(rnd.IntN(1200)) * time.Millisecond)
+		}
+		patient := time.NewTimer(patience)
+		quiet := time.NewTicker(100 * time.Millisecond)
 		for on := true; on; {
 			select {
 			case b := <-s.out:
-				known.Store(s.accept(b).File.identity(), true)
+				patient.Reset(patience)
+				l.take(b)
+				if rnd.IntN(4) == 0 {
+					l.commit(crew)
+				}
+			case <-quiet.C:
+				l.commit(crew)
+				if ended && (len(l.lines) >= total() || kills && settled(s)) {
+					on, complete = false, true
+				}
 			case <-stop:
 				on = false
 			case <-done:
-				on, running = false, false
+				done, ended = nil, true
+			case <-patient.C:
+				on, complete = false, true
 			}
 		}
-		o.Resume = s.stop()
-		collect(got, s)
-	}
-	total := 0
-	for _, n := range written {
-		total += n
-	}
-	s := begin(t, o, patterns...)
-	s.until("all lines", func([]part) bool { return strings.Count(s.text(), "\n")+len(got) >= total })
-	s.stop()
-	collect(got, s)
-	if gaps := s.files.Stats().Gaps; gaps != 0 {
-		t.Errorf("%d gaps", gaps)
-	}
-	for i, n := range written {
-		for k := range n {
-			line := numbered(i, k)
-			if got[line] != 1 {
-				t.Errorf("line %q came %d times", shorten(line), got[line])
-			}
-			delete(got, line)
+		if rnd.IntN(2) == 0 {
+			l.commit(crew) // stopped, not killed
 		}
+		l.pending = nil
+		s.stop()
+		l.gaps += s.files.Stats().Gaps
+		fmt.Fprintf(&l.said, "start %d\n%s", starts, s.said)
+		quiet.Stop()
 	}
-	for line := range got {
-		t.Errorf("nobody wrote %q", shorten(line))
-	}
-	rotations := 0
+	l.judge(t, crew, kills, idle)
+	all := 0
 	for _, w := range crew {
-		rotations += w.rotations
+		if w.rotations == 0 {
+			t.Errorf("%s: no rotation", w.name)
+		}
+		all += w.rotations
 	}
-	if rotations == 0 || starts < 2 {
-		t.Errorf("%d rotations and %d starts prove nothing", rotations, starts)
-	}
-	t.Logf("%d lines, %d rotations, %d starts", total, rotations, starts)
+	t.Logf("%d lines, %d rotations, %d starts, %d gaps", total(), all, starts, l.gaps)
 }
 
-func collect(got map[string]int, s *session) {
-	perFile := make(map[*File]*strings.Builder)
-	for _, p := range s.parts {
-		if perFile[p.File] == nil {
-			perFile[p.File] = new(strings.Builder)
+// settled reports whether nothing is left to read.
+func settled(s *session) bool {
+	for _, f := range s.files.Stats().Files {
+		if f.Behind > 0 || f.State == Renamed {
+			return false
 		}
-		perFile[p.File].WriteString(p.Data)
 	}
-	for _, b := range perFile {
-		for line := range strings.SplitAfterSeq(b.String(), "\n") {
-			if line != "" {
-				got[line]++
+	return true
+}
+
+func (l *ledger) judge(t *testing.T, crew []*writer, kills bool, idle int) {
+	t.Helper()
+	if l.lines["an idle log\n"] != idle {
+		t.Errorf("%d lines of idle logs, want %d", l.lines["an idle log\n"], idle)
+	}
+	delete(l.lines, "an idle log\n")
+	for _, w := range crew {
+		lost, twice, last := 0, 0, 0
+		for k := range w.lines {
+			line := numbered(w.id, k)
+			switch n := l.lines[line]; {
+			case n == 0:
+				lost++
+				last = k
+			case n > 1:
+				twice++
+				last = k
 			}
+			delete(l.lines, line)
+		}
+		if twice > 0 || lost > 0 && !(kills && w.lossy && l.gaps > 0) {
+			t.Errorf("%s: of %d lines %d are lost and %d came twice", w.name, w.lines, lost, twice)
+			t.Log("the last of them is line ", last, "; what was said about its file:\n", w.story(&l.said, last))
+		} else if lost > 0 {
+			t.Logf("%s: of %d lines %d are lost", w.name, w.lines, lost)
 		}
 	}
-}
-
-func numbered(writer, k int) string {
-	return fmt.Sprintf("%d %d %s\n", writer, k, strings.Repeat("x", k%97))
-}
-
-// writer is a server with one log. It renames its file only once that file has
-// been seen: what comes and goes between a stop and a start can't be known.
-type writer struct {
-	path      string
-	rnd       *rand.Rand
-	known     *sync.Map
-	rotations int
-}
-
-func (w *writer) seen(t *testing.T, f *os.File) bool {
-	fi, err := f.Stat()
-	if err != nil {
-		t.Error(err)
-		return false
+	for line := range l.lines {
+		t.Errorf("nobody wrote %q", shorten(string(bytes.TrimSpace([]byte(line)))))
 	}
-	id, err := identify(fi)
-	if err != nil {
-		t.Error(err)
-	}
-	_, ok := w.known.Load(id)
-	return ok
-}
-
-func (w *writer) run(t *testing.T, id int, until time.Time) (lines int) {
-	open := func() *os.File {
-		f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-		if err != nil {
-			t.Error(err)
-		}
-		return f
-	}
-	f := open()
-	defer func() { _ = f.Close() }()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	keep := 0 // how many lines yet to write to the renamed file
-	for ; time.Now().Before(until) || keep > 0; <-tick.C {
-		line := numbered(id, lines)
-		cut := w.rnd.IntN(len(line))
-		for _, piece := range []string{line[:cut], line[cut:]} {
-			if _, err := f.WriteString(piece); err != nil {
-				t.Error(err)
-				return lines
-			}
-		}
-		lines++
-		if keep--; keep == 0 {
-			_ = f.Close()
-			f = open()
-		}
-		if keep < 0 && w.rnd.IntN(100) == 0 && w.seen(t, f) {
-			w.rotations++
-			// Dated names are never shifted, so nothing is ever gone.
-			if err := os.Rename(w.path, fmt.Sprintf("%s.%d", w.path, w.rotations)); err != nil {
-				t.Error(err)
-			}
-			keep = 1 + w.rnd.IntN(30)
-		}
-	}
-	return lines
 }

@@ -130,6 +130,9 @@ func TestDeletedFileIsLetGoInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := begin(t, FilesOptions{Log: "web", NoInotify: true}, path)
 		s.accept(<-s.out)
+		if mark := s.accept(<-s.out); !isMark(mark.Pos) {
+			t.Errorf("got %+v, want the mark of the path", mark)
+		}
 		must(t, os.Remove(path))
 		write(t, f, "1\n")
 		s.accept(<-s.out)
