@@ -21,14 +21,14 @@ func (e *Engine) Observes(target netip.Prefix, jail string) bool {
 }
 
 // Consume has the events of exactly that target up to a time, in nanoseconds
-// since the epoch, no longer count in a jail, or, if there is none of that
-// name, in any: a decision has used them up that the engine did not make.
-// Those that come later count, whatever their time.
-func (e *Engine) Consume(jail string, target netip.Prefix, upTo int64) {
+// since the epoch, no longer count in the jails of a history, or in none if
+// that is "": a decision has used them up that the engine did not make. Those
+// that come later count, whatever their time.
+func (e *Engine) Consume(history string, target netip.Prefix, upTo int64) {
 	k := keyOf(target.Masked())
-	one := e.jail(jail)
+	all := history == "" || history == SharedHistory || history == ObservedHistory
 	for _, j := range e.jails {
-		if one == nil || j == one {
+		if all || j.Name == history {
 			e.windows.consume(j.rule, k, upTo)
 		}
 	}

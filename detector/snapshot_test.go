@@ -197,7 +197,7 @@ func TestConsume(t *testing.T) {
 		{"", "203.0.113.1/32", 20, false},
 		{SharedHistory, "203.0.113.1/32", 20, false},
 		{"web", "203.0.113.1/32", 9, true},
-		{"shop", "203.0.113.2/32", 20, true},
+		{DenyName, "203.0.113.1/32", 20, true}, // a denial uses nothing up
 		{"web", "203.0.113.2/32", 20, true},
 	} {
 		e, _ := snapshotted(t, "203.0.113.1")

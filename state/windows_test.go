@@ -20,7 +20,7 @@ func someWindows() *Windows {
 		Taken: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC),
 		Positions: []Position{
 			{Log: "site", Path: "/var/log/a.log", Dev: 1, Ino: 1 << 63, Offset: 1 << 40, Head: "abc", HeadLen: 1024},
-			{Log: "shop", Path: "/var/log/\xff", Offset: 0},
+			{Log: "shop", Path: "/var/log/\ufffd", Offset: 0},
 		},
 		Rules: []string{"one", ""},
 		Rule:  []uint16{0, 1, 1, 0},

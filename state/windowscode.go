@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -19,7 +20,7 @@ import (
 // and its body, with numbers as varints and texts behind their length:
 //
 //	taken (Unix time in nanoseconds)
-//	positions: number, then of each all fields in their order
+//	positions: number, then of each its JSON
 //	rules: number, then the texts
 //	windows: their number, that of all times, and the unit of times in nanoseconds;
 //	  then of each its rule, a tag (flags, and the kind of key times 16), the key
@@ -55,7 +56,11 @@ func writeWindows(to io.Writer, w *Windows) error {
 	s.int(w.Taken.UnixNano())
 	s.uint(uint64(len(w.Positions)))
 	for i := range w.Positions {
-		s.position(&w.Positions[i])
+		p, err := json.Marshal(&w.Positions[i])
+		if err != nil {
+			return fmt.Errorf("position: %w", err)
+		}
+		s.text(string(p))
 	}
 	s.uint(uint64(len(w.Rules)))
 	for _, r := range w.Rules {
@@ -98,16 +103,6 @@ func (s *summed) bool(v bool) {
 		b = 1
 	}
 	s.buf = append(s.buf, b)
-}
-
-func (s *summed) position(p *Position) {
-	s.text(p.Log)
-	s.text(p.Path)
-	s.uint(p.Dev)
-	s.uint(p.Ino)
-	s.int(p.Offset)
-	s.text(p.Head)
-	s.int(p.HeadLen)
 }
 
 func (s *summed) windows(w *Windows) {
@@ -189,7 +184,7 @@ func decodeWindows(data []byte) (*Windows, error) {
 	}
 	d.data = d.data[:len(d.data)-sumLen]
 	w := &Windows{Taken: time.Unix(0, d.int()).UTC()}
-	for range d.number(7) {
+	for range d.number(2) {
 		w.Positions = append(w.Positions, d.position())
 	}
 	for range d.number(1) {
@@ -339,16 +334,21 @@ func (d *decoding) count() int {
 }
 
 func (d *decoding) text() string {
-	n := d.number(1)
-	return string(d.take(n))
+	return string(d.take(d.number(1)))
 }
 
 func (d *decoding) position() Position {
-	p := Position{Log: d.text(), Path: d.text(), Dev: d.uint(), Ino: d.uint(), Offset: d.int(), Head: d.text(), HeadLen: d.int()}
-	if d.err == nil {
-		if err := p.Check(); err != nil {
-			d.fail(err)
-		}
+	var p Position
+	text := d.take(d.number(1))
+	if d.err != nil {
+		return p
+	}
+	err := json.Unmarshal(text, &p)
+	if err == nil {
+		err = p.Check()
+	}
+	if err != nil {
+		d.fail(fmt.Errorf("position: %w", err))
 	}
 	return p
 }
