@@ -21,7 +21,7 @@ func (e *Engine) Observes(target netip.Prefix, jail string) bool {
 }
 
 // Consume has the events of exactly that target up to a time, in nanoseconds
-// since the epoch, no longer count in the jails of a history, or in none if
+// since the epoch, no longer count in the jails of a history, or in all if
 // that is "": a decision has used them up that the engine did not make. Those
 // that come later count, whatever their time.
 func (e *Engine) Consume(history string, target netip.Prefix, upTo int64) {
