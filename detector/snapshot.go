@@ -17,6 +17,7 @@ type Snapshot struct {
 	Bits   []uint8  // of its target's length, of 128
 	Flags  []uint8  // FlagSlow, FlagTouched
 	Late   []uint32 // events in a row that came too late
+	Room   []uint32 // for how many events it has memory: on that depends what is known of long past ones
 	Count  []uint32 // how many of Times are its own
 
 	Times []int64 // of all windows' events, one window after the other, each ascending; nanoseconds since the epoch
@@ -54,7 +55,7 @@ func (e *Engine) Snapshot() *Snapshot {
 	n := len(t.index)
 	s := &Snapshot{
 		Rule: make([]uint16, 0, n), Hi: make([]uint64, 0, n), Lo: make([]uint64, 0, n), Bits: make([]uint8, 0, n),
-		Flags: make([]uint8, 0, n), Late: make([]uint32, 0, n), Count: make([]uint32, 0, n),
+		Flags: make([]uint8, 0, n), Late: make([]uint32, 0, n), Room: make([]uint32, 0, n), Count: make([]uint32, 0, n),
 		Times: make([]int64, 0, max(0, t.used-int64(n)*slotBytes)/8),
 	}
 	owners := map[int]string{enforced: "", denyID: DenyName}
@@ -106,6 +107,7 @@ func (s *Snapshot) addWindow(rule uint16, x *slot) {
 	s.Bits = append(s.Bits, x.key.bits)
 	s.Flags = append(s.Flags, flags)
 	s.Late = append(s.Late, uint32(w.late))
+	s.Room = append(s.Room, uint32(cap(w.times)))
 	s.Count = append(s.Count, uint32(len(w.times)))
 	s.Times = append(s.Times, w.times...)
 }
@@ -142,7 +144,11 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 			own = after(own, before)
 		}
 		w := window{late: int(s.Late[i]), slow: s.Flags[i]&FlagSlow != 0}
-		if (len(own) > 0 || w.slow) && e.windows.restore(number, k, w, own, s.Flags[i]&FlagTouched != 0) {
+		if len(own) == 0 && !w.slow {
+			continue
+		}
+		w.times = append(make([]int64, 0, e.windows.roomFor(number, len(own), s.Room[i])), own...)
+		if e.windows.restore(number, k, w, s.Flags[i]&FlagTouched != 0) {
 			taken++
 		}
 	}
@@ -161,21 +167,25 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 
 // restore puts a window at the place of the latest touched one, and reports
 // whether there is room.
-func (t *table) restore(rule uint16, k key, w window, times []int64, touched bool) bool {
+func (t *table) restore(rule uint16, k key, w window, touched bool) bool {
 	tk := tableKey{k.hi, k.lo, k.bits, rule}
-	if _, there := t.index[tk]; there || !t.room(slotBytes+8*int64(len(times)), noSlot) {
+	if _, there := t.index[tk]; there || !t.room(slotBytes+8*int64(cap(w.times)), noSlot) {
 		return false
 	}
 	r := t.rules[rule]
 	i := t.take(tk, r)
 	s := t.slot(i)
 	s.win = w
-	s.win.times = slices.Clone(times)
 	t.charge(r, s, 8*int64(cap(s.win.times)))
 	t.requeue(r, s, i)
 	s.touched = touched
-	t.room(0, i) // an allocation can be larger than what was asked for
 	return true
+}
+
+// roomFor bounds the room that a window of so many events asks for by what one
+// of its rule can have.
+func (t *table) roomFor(rule uint16, events int, asked uint32) int {
+	return max(events, min(int(asked), 1<<len(t.rules[rule].levels)))
 }
 
 // after returns those of ascending times that are later than t.

@@ -75,7 +75,7 @@ func contents(s *Snapshot) string {
 	times := s.Times
 	for i := range s.Rule {
 		n := s.Count[i]
-		out = append(out, fmt.Sprint(s.Rules[s.Rule[i]], s.Hi[i], s.Lo[i], s.Bits[i], s.Flags[i], s.Late[i], times[:n]))
+		out = append(out, fmt.Sprint(s.Rules[s.Rule[i]], s.Hi[i], s.Lo[i], s.Bits[i], s.Flags[i], s.Late[i], s.Room[i], times[:n]))
 		times = times[n:]
 	}
 	for _, b := range s.Bans {

@@ -27,6 +27,7 @@ type Windows struct {
 	Bits   []uint8  // of its target's length, of 128
 	Flags  []uint8  // what else there is to know, not read here; at most 15
 	Late   []uint32
+	Room   []uint32
 	Count  []uint32 // how many of Times are its own
 
 	Times []int64 // of all windows' events, one window after the other, each ascending; nanoseconds since the epoch

@@ -29,6 +29,7 @@ func someWindows() *Windows {
 		Bits:  []uint8{128, 64, 128, 120},
 		Flags: []uint8{0, 1, 2, 15},
 		Late:  []uint32{0, 300, 0, 1},
+		Room:  []uint32{4, 1, 0, 2_000_000_000},
 		Count: []uint32{3, 1, 0, 2},
 		Times: []int64{1e18, 1e18, 1e18 + 5e9, 0, -7e9, math.MaxInt64 / 1e9 * 1e9},
 		Bans: []WindowBan{
@@ -88,12 +89,12 @@ func TestAnyWindowsComeBack(t *testing.T) {
 		unit := rapid.SampledFrom([]int64{1, 1e3, 1e6, 1e9}).Draw(t, "unit")
 		n := rapid.IntRange(0, 50).Draw(t, "windows") * rapid.SampledFrom([]int{1, 100}).Draw(t, "times")
 		w.Rule, w.Hi, w.Lo, w.Bits = make([]uint16, n), make([]uint64, n), make([]uint64, n), make([]uint8, n)
-		w.Flags, w.Late, w.Count, w.Times = make([]uint8, n), make([]uint32, n), make([]uint32, n), []int64{}
+		w.Flags, w.Late, w.Room, w.Count, w.Times = make([]uint8, n), make([]uint32, n), make([]uint32, n), make([]uint32, n), []int64{}
 		times := rapid.SliceOfN(rapid.Int64Range(-1e18, 1e18), 1, 4).Draw(t, "first")
 		for i := range n {
 			w.Rule[i] = uint16(i % 2)
 			w.Hi[i], w.Lo[i], w.Bits[i] = uint64(i%3)<<40, uint64(i)<<(i%50), uint8(64+i%65)
-			w.Late[i], w.Flags[i] = uint32(i*i), uint8(i%16)
+			w.Late[i], w.Room[i], w.Flags[i] = uint32(i*i), uint32(2*i), uint8(i%16)
 			at := times[i%len(times)] / unit * unit
 			for range i % 7 {
 				w.Times = append(w.Times, at)

@@ -24,8 +24,8 @@ import (
 //	rules: number, then the texts
 //	windows: their number, that of all times, and the unit of times in nanoseconds;
 //	  then of each its rule, a tag (flags, and the kind of key times 16), the key
-//	  (4 bytes of IPv4, 8 of an IPv6 /64, or 16 and the length), late, its number
-//	  of times, the first as the difference to that of the window before, the
+//	  (4 bytes of IPv4, 8 of an IPv6 /64, or 16 and the length), late, room, its
+//	  number of times, the first as the difference to that of the window before, the
 //	  others as the difference to the one before
 //	bans: number, then of each the prefix as in keys of the state file, owner, until
 //	offences: number, then of each history, prefix, tried, count, last
@@ -129,6 +129,7 @@ func (s *summed) windows(w *Windows) {
 			s.buf = append(s.buf, bits)
 		}
 		s.uint(uint64(w.Late[i]))
+		s.uint(uint64(w.Room[i]))
 		n := w.Count[i]
 		s.uint(uint64(n))
 		for j, t := range times[:n] {
@@ -207,7 +208,7 @@ func decodeWindows(data []byte) (*Windows, error) {
 }
 
 func (d *decoding) windows(w *Windows) {
-	n := d.number(7)
+	n := d.number(8)
 	total := d.number(1)
 	unit := int64(d.uint())
 	if d.err == nil && !slices.Contains([]int64{1, 1e3, 1e6, 1e9}, unit) {
@@ -215,7 +216,7 @@ func (d *decoding) windows(w *Windows) {
 	}
 	w.Rule, w.Flags, w.Bits = make([]uint16, 0, n), make([]uint8, 0, n), make([]uint8, 0, n)
 	w.Hi, w.Lo = make([]uint64, 0, n), make([]uint64, 0, n)
-	w.Late, w.Count = make([]uint32, 0, n), make([]uint32, 0, n)
+	w.Late, w.Room, w.Count = make([]uint32, 0, n), make([]uint32, 0, n), make([]uint32, 0, n)
 	w.Times = make([]int64, 0, total)
 	first := int64(0)
 	for i := 0; i < n && d.err == nil; i++ {
@@ -230,14 +231,14 @@ func (d *decoding) windows(w *Windows) {
 		default:
 			hi, lo, bits = binary.BigEndian.Uint64(d.take(8)), binary.BigEndian.Uint64(d.take(8)), d.byte()
 		}
-		late, count := d.count(), d.count()
+		late, room, count := d.count(), d.count(), d.count()
 		if rule >= uint64(len(w.Rules)) || tag > maxTag || bits > 128 || count > total-len(w.Times) {
 			d.fail(errors.New("a window has a value that none can have"))
 			return
 		}
 		w.Rule, w.Flags = append(w.Rule, uint16(rule)), append(w.Flags, tag&15)
 		w.Hi, w.Lo, w.Bits = append(w.Hi, hi), append(w.Lo, lo), append(w.Bits, bits)
-		w.Late, w.Count = append(w.Late, uint32(late)), append(w.Count, uint32(count))
+		w.Late, w.Room, w.Count = append(w.Late, uint32(late)), append(w.Room, uint32(room)), append(w.Count, uint32(count))
 		if count > 0 {
 			first = d.times(w, first, count, unit)
 		}

@@ -74,6 +74,8 @@ func newDaemon(o Options) *daemon {
 		ended:     make(chan struct{}),
 		batches:   make(chan *source.Batch, 16),
 		logs:      map[string]*reading{},
+
+		snapshotEvery: snapshotEvery,
 	}
 }
 
@@ -94,14 +96,19 @@ func (d *daemon) prepare(ctx context.Context) error {
 
 type daemon struct {
 	Options
-	started   time.Time
-	store     *store
-	loaded    *state.Loaded
-	adopted   map[netip.Prefix]struct{} // targets of those, which are not stored yet
-	guard     *guard.Set
-	allow     *allowList
-	hub       *hub
-	hangs     bool // some part did not end
+	started time.Time
+	store   *store
+	loaded  *state.Loaded
+	windows *state.Windows            // what an earlier daemon had counted; nil: not known
+	adopted map[netip.Prefix]struct{} // targets of those, which are not stored yet
+	guard   *guard.Set
+	allow   *allowList
+	hub     *hub
+	hangs   bool // some part did not end
+	unsaved bool // the last commit failed; to be read when the writer has ended
+
+	snapshotEvery time.Duration
+
 	writer    *state.Writer
 	questions chan question
 	ended     chan struct{} // closed when the engine takes no more questions
@@ -148,6 +155,7 @@ func (d *daemon) openState() error {
 		loaded = &state.Loaded{}
 	default:
 		sayLosses(d.Log, d.store.path, loaded)
+		d.windows = d.loadWindows()
 	}
 	d.loaded = loaded
 	return nil
@@ -167,7 +175,8 @@ func (d *daemon) run(ctx context.Context) error {
 	d.serving, stopServing = context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	d.reading = ctx
-	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances()}
+	engine.snapshots.flush = d.writer.Flush
+	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), startPart(d.serving, engine.snapshots.run)}
 	d.hosts.start(d)
 	for _, e := range d.action {
 		e.start(d)
@@ -178,7 +187,7 @@ func (d *daemon) run(ctx context.Context) error {
 	for i := range d.config.Logs {
 		d.follow(&d.config.Logs[i], d.loaded.Positions)
 	}
-	d.loaded, d.adopted = nil, nil // the engine has them now
+	d.loaded, d.adopted, d.windows = nil, nil, nil // the engine has them now
 	if d.Ready != nil {
 		d.Ready()
 	}
@@ -187,6 +196,7 @@ func (d *daemon) run(ctx context.Context) error {
 	reloads := startPart(ctx, d.reloadWhenAsked)
 	engine.loop(ctx, d.batches, d.questions)
 	close(d.ended)
+	last := engine.last(time.Now())
 
 	<-reloads.done
 	d.reloading.Lock() // no part is begun behind this
@@ -198,6 +208,9 @@ func (d *daemon) run(ctx context.Context) error {
 		servers = append(servers, e.part)
 	}
 	d.await(servers, serverPatience, "an action or the state file")
+	if last != nil && !d.hangs && !d.unsaved {
+		d.hangs = !engine.snapshots.saveLast(last)
+	}
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil
 }
@@ -206,6 +219,7 @@ func (d *daemon) startWriter() *part {
 	return startPart(d.serving, func(ctx context.Context) {
 		if err := d.writer.Run(ctx); err != nil {
 			d.Log.Error("the last changes could not be stored", "err", err)
+			d.unsaved = true
 			d.store.abandon = errors.Is(err, state.ErrHung)
 		}
 	})
