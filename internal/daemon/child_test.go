@@ -37,7 +37,11 @@ func runChild(path string) int {
 	}()
 	c, err := config.Load(path, nil)
 	if err == nil {
-		err = Run(ctx, Options{Config: c, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)), Host: "here"})
+		d := newDaemon(Options{Config: c, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)), Host: "here"})
+		if every, none := time.ParseDuration(os.Getenv(snapshotsEnv)); none == nil {
+			d.snapshotEvery = every
+		}
+		err = d.live(ctx)
 	}
 	switch {
 	case errors.Is(err, actions.ErrTableBusy):

@@ -55,7 +55,10 @@ type Options struct {
 // Run runs the daemon until ctx is done. Bans stay in force where they are
 // enforced. An error means that it could not start.
 func Run(ctx context.Context, o Options) error {
-	d := newDaemon(o)
+	return newDaemon(o).live(ctx)
+}
+
+func (d *daemon) live(ctx context.Context) error {
 	defer d.close()
 	if err := d.prepare(ctx); err != nil {
 		return err
