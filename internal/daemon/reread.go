@@ -170,25 +170,7 @@ func (e *engine) recount(b *source.Batch, lines []byte) {
 		if v.Time != 0 && (e.oldest == 0 || v.Time < e.oldest) {
 			e.oldest = v.Time
 		}
-		for i := range v.Decisions {
-			e.redecided(&v.Decisions[i])
-		}
 		at.Offset += int64(len(line))
-	}
-}
-
-// redecided has the ban of a decision that was made before last as long as it
-// does: the detector goes by the line's time.
-func (e *engine) redecided(d *detector.Decision) {
-	h := e.bans.bans[d.Target]
-	if h == nil {
-		return
-	}
-	line := state.LineID{Dev: d.Line.Dev, Ino: d.Line.Ino, Offset: d.Line.Offset}
-	for i := range h.Owners {
-		if o := &h.Owners[i]; o.Jail == d.Jail && sameLine(o.Line, line) {
-			e.tellOwner(d.Target, o)
-		}
 	}
 }
 

@@ -113,13 +113,9 @@ func (e *engine) sayLifted(b *state.Ban, reason string, now time.Time) {
 // tellDetector has a restored ban's target not counted: by nobody if an action
 // that is in use keeps it away, or else by the jails that own the ban.
 func (e *engine) tellDetector(b *state.Ban) {
-	for i := range b.Owners {
-		e.tellOwner(b.Target, &b.Owners[i])
+	for _, o := range b.Owners {
+		e.detect.Restore(b.Target, o.Jail, slices.ContainsFunc(o.Actions, e.keepsAway), o.Until)
 	}
-}
-
-func (e *engine) tellOwner(target netip.Prefix, o *state.Owner) {
-	e.detect.Restore(target, o.Jail, slices.ContainsFunc(o.Actions, e.keepsAway), o.Until)
 }
 
 // keepsAway reports whether an action of that name is in use, and does more
