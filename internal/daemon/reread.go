@@ -27,7 +27,6 @@ const (
 
 // rereading is what is left to do of a reading again.
 type rereading struct {
-	files    map[state.PositionKey]*again
 	waiting  int             // files that have not been read up to where they were
 	offences []state.Offence // as they are stored
 	held     []*source.Batch

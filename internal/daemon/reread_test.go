@@ -14,12 +14,6 @@ import (
 	"github.com/tailban/tailban/state"
 )
 
-// at is a position in the file that a rig reads; the head is that of its
-// content.
-func (r *rig) at(offset int64) state.Position {
-	return state.Position{Log: "site", Path: r.file.Path, Dev: r.file.Dev, Ino: r.file.Ino, Offset: offset}
-}
-
 // before is a daemon that counted some requests, and took a snapshot then; it
 // counted others since, and was killed. All that it has put is stored.
 func before(t *testing.T, counted, since []string) (*rig, start) {
