@@ -3,7 +3,7 @@
 //
 // [Store] is the file, [Writer] the queue in front of it that keeps a slow or
 // hung disk away from whoever decides. The layout of the file is described in
-// layout.go.
+// layout.go. [Windows] have a file of their own.
 package state
 
 import (

@@ -40,7 +40,11 @@ func runChild(path string) int {
 	load := func() (*config.Config, error) { return config.Load(path, nil) }
 	c, err := load()
 	if err == nil {
-		err = Run(ctx, Options{Config: c, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)), Host: "here", Load: load, Reloads: hangups})
+		d := newDaemon(Options{Config: c, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil)), Host: "here", Load: load, Reloads: hangups})
+		if every, none := time.ParseDuration(os.Getenv(snapshotsEnv)); none == nil {
+			d.snapshotEvery = every
+		}
+		err = d.live(ctx)
 	}
 	switch {
 	case errors.Is(err, actions.ErrTableBusy):

@@ -60,7 +60,10 @@ type Options struct {
 // Run runs the daemon until ctx is done. Bans stay in force where they are
 // enforced. An error means that it could not start.
 func Run(ctx context.Context, o Options) error {
-	d := newDaemon(o)
+	return newDaemon(o).live(ctx)
+}
+
+func (d *daemon) live(ctx context.Context) error {
 	defer d.close()
 	if err := d.prepare(ctx); err != nil {
 		return err
@@ -82,6 +85,8 @@ func newDaemon(o Options) *daemon {
 		ended:     make(chan struct{}),
 		batches:   make(chan *source.Batch, 16),
 		logs:      map[string]*reading{},
+
+		snapshotEvery: snapshotEvery,
 	}
 }
 
@@ -102,14 +107,19 @@ func (d *daemon) prepare(ctx context.Context) error {
 
 type daemon struct {
 	Options
-	started   time.Time
-	store     *store
-	loaded    *state.Loaded
-	adopted   map[netip.Prefix]struct{} // targets of those, which are not stored yet
-	guard     *guard.Set
-	allow     *allowList
-	hub       *hub
-	hangs     bool // some part did not end
+	started time.Time
+	store   *store
+	loaded  *state.Loaded
+	windows *state.Windows            // what an earlier daemon had counted; nil: not known
+	adopted map[netip.Prefix]struct{} // targets of those, which are not stored yet
+	guard   *guard.Set
+	allow   *allowList
+	hub     *hub
+	hangs   bool // some part did not end
+	unsaved bool // the last commit failed; to be read when the writer has ended
+
+	snapshotEvery time.Duration
+
 	writer    *state.Writer
 	questions chan question
 	ended     chan struct{} // closed when the engine takes no more questions
@@ -158,6 +168,7 @@ func (d *daemon) openState() error {
 		loaded = &state.Loaded{}
 	default:
 		sayLosses(d.Log, d.store.path, loaded)
+		d.windows = d.loadWindows()
 	}
 	d.loaded = loaded
 	return nil
@@ -178,7 +189,8 @@ func (d *daemon) run(ctx context.Context) error {
 	d.serving, stopServing = context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	d.reading = ctx
-	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), d.startKeeper()}
+	engine.snapshots.flush = d.writer.Flush
+	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), d.startKeeper(), startPart(d.serving, engine.snapshots.run)}
 	d.hosts.start(d)
 	for _, e := range d.action {
 		e.start(d)
@@ -189,7 +201,7 @@ func (d *daemon) run(ctx context.Context) error {
 	for i := range d.config.Logs {
 		d.follow(&d.config.Logs[i], d.loaded.Positions)
 	}
-	d.loaded, d.adopted = nil, nil // the engine has them now
+	d.loaded, d.adopted, d.windows = nil, nil, nil // the engine has them now
 	if d.Ready != nil {
 		d.Ready()
 	}
@@ -197,8 +209,10 @@ func (d *daemon) run(ctx context.Context) error {
 	d.Log.Info("running", "logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans))
 	reloads := startPart(ctx, d.reloadWhenAsked)
 	<-d.reloading
-	engine.loop(ctx, d.batches, d.questions)
+	engine.loop(d.untilSourcesEnd(ctx), d.batches, d.questions)
 	close(d.ended)
+	engine.drain(d.batches, time.Now())
+	last := engine.last(time.Now())
 
 	d.await([]*part{reloads}, reloadPatience, "a reload")
 	select {
@@ -216,14 +230,33 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.mu.Unlock()
 	d.await(servers, serverPatience, "an action or the state file")
+	if last != nil && !d.hangs && !d.unsaved {
+		d.hangs = !engine.snapshots.saveLast(last)
+	}
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil
+}
+
+// lastWords is how long what reads logs may take at the end to hand over what
+// can't be read again: messages that a socket has received.
+const lastWords = time.Second
+
+// untilSourcesEnd returns a context that ends shortly after ctx, when nothing is
+// read any more.
+func (d *daemon) untilSourcesEnd(ctx context.Context) context.Context {
+	later, end := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		defer end()
+		waitFor(allOf(d.sources()), lastWords)
+	})
+	return later
 }
 
 func (d *daemon) startWriter() *part {
 	return startPart(d.serving, func(ctx context.Context) {
 		if err := d.writer.Run(ctx); err != nil {
 			d.Log.Error("the last changes could not be stored", "err", err)
+			d.unsaved = true
 			d.store.abandon = errors.Is(err, state.ErrHung)
 		}
 	})

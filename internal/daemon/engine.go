@@ -58,6 +58,10 @@ type engine struct {
 	// is begun anew.
 	positions map[state.PositionKey]state.Position
 
+	snapshots *snapshots
+	again     *rereading                   // of lines since the last snapshot; nil: there are none left
+	known     map[state.PositionKey]*again // files with lines that were counted before the start
+
 	update  state.Update              // of the batch at hand, but for bans
 	changed map[netip.Prefix]struct{} // targets whose bans it changes
 	oldest  int64                     // event time since the last upkeep
@@ -104,6 +108,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
 		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
 		positions: map[state.PositionKey]state.Position{}, changed: map[netip.Prefix]struct{}{},
+		snapshots: newSnapshots(d),
 	}
 	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), d.guard))
 	e.offences = newHistory(maxOffences, e.detect.Remember)
@@ -200,16 +205,21 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 	defer ends.Stop()
 	tick := time.NewTicker(upkeep)
 	defer tick.Stop()
+	due := time.NewTicker(e.snapshots.every / 12)
+	defer due.Stop()
 	for {
 		e.setTimer(ends)
+		asked := questions
+		if e.again != nil {
+			asked = nil // an answer would be of a time gone by
+		}
 		select {
 		case <-ctx.Done():
 			e.sayRest(time.Now())
 			return
 		case b := <-batches:
-			e.batch(b, time.Now())
-			b.Done()
-		case q := <-questions:
+			e.take(b, time.Now())
+		case q := <-asked:
 			q.do(e, time.Now())
 			close(q.done)
 		case l := <-e.late:
@@ -218,7 +228,15 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 			e.setAllow(allow, time.Now())
 		case <-ends.C:
 		case <-tick.C:
-			e.upkeep(time.Now())
+			if e.again == nil { // or else windows could be forgotten before their lines come
+				e.upkeep(time.Now())
+			}
+		case <-due.C:
+			e.snapshot(time.Now())
+		case <-e.again.hurry():
+			if now := time.Now(); e.again.overdue(now) {
+				e.settle(now)
+			}
 		}
 		e.expire(time.Now())
 	}
@@ -442,6 +460,7 @@ func (e *engine) handOver() {
 	}
 	e.put(e.update)
 	e.update = state.Update{}
+	e.snapshots.news = true
 }
 
 // upkeep gives back memory and looks at the logs' health.

@@ -142,6 +142,7 @@ type start struct {
 	actions []string // in use
 	loaded  state.Loaded
 	adopted []netip.Prefix
+	windows *state.Windows
 }
 
 // site is the log of all configurations here.
@@ -156,6 +157,7 @@ func newRig(t *testing.T, s start) *rig {
 	c := parse(t, s.config)
 	d := newDaemon(Options{Config: c, Log: r.journal.logger(), Host: "here"})
 	d.loaded, d.store, d.adopted = &s.loaded, newStore("/nonexistent", r.journal.logger()), map[netip.Prefix]struct{}{}
+	d.windows = s.windows
 	c.StateDir = t.TempDir()
 	d.loadAllowances(s.loaded.Allowances)
 	d.loadHosts()

@@ -11,6 +11,9 @@ import (
 // instead of tests, when it has started itself.
 const childEnv = "TAILBAN_TEST_DAEMON"
 
+// snapshotsEnv says how far apart its snapshots are, if not as far as always.
+const snapshotsEnv = "TAILBAN_TEST_SNAPSHOTS"
+
 // The tracker of nxadm/tail, and the inotify reader below it, live as long as
 // the process.
 func TestMain(m *testing.M) {

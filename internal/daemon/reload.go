@@ -413,8 +413,7 @@ func (e *engine) drain(batches <-chan *source.Batch, now time.Time) {
 	for {
 		select {
 		case b := <-batches:
-			e.batch(b, now)
-			b.Done()
+			e.take(b, now)
 		default:
 			return
 		}

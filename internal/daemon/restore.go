@@ -15,7 +15,15 @@ import (
 // configuration and the host are now.
 func (e *engine) restore(d *daemon) {
 	now := time.Now()
+	plan := d.planWindows()
+	if plan != nil {
+		e.again = &rereading{offences: d.loaded.Offences}
+	}
 	e.takeUp(d.loaded, d.adopted, now)
+	if plan != nil {
+		d.loaded.Positions = plan.resume
+		e.goOn(d.windows, plan, now)
+	}
 	e.handOver()
 }
 
@@ -31,7 +39,7 @@ func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
 
 // takeUp adds what is stored to what there is, which goes before it. unstored
 // are targets of bans that the state file lacks. It returns how many bans it
-// has added.
+// has added. While lines are read again the detector is told later: see settle.
 func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now time.Time) (n int) {
 	e.restorePardons(l.Pardons)
 	e.restoreHolds(l.Holds, now)
@@ -46,7 +54,9 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 		o := &l.Offences[i]
 		if e.offences.keys[o.Key()] == nil {
 			e.offences.add(o)
-			e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
+			if e.again == nil {
+				e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
+			}
 		}
 	}
 	e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.forget(now)...)
@@ -78,7 +88,9 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 	}
 	for _, b := range added {
 		if h := e.bans.bans[b.Target]; h != nil && &h.Ban == b {
-			e.tellDetector(b)
+			if e.again == nil {
+				e.tellDetector(b)
+			}
 			e.enforce(b)
 			n++
 		}

@@ -1,0 +1,263 @@
+package daemon
+
+import (
+	"bytes"
+	"math"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/state"
+)
+
+// After a start with a snapshot of the windows, the lines between it and the
+// stored positions are read again, to fill the windows. All that came of them
+// is known already: nothing is decided. Until the last of them is read, lines
+// that are new wait: what they become depends on the others.
+
+const (
+	// maxHeld is how many bytes of new lines wait at most.
+	maxHeld = 64 << 20
+
+	// rereadPatience is how long the next line to be read again may take, and
+	// rereadLimit all of them. What has not come by then is left out.
+	rereadPatience = 2 * time.Second
+	rereadLimit    = 30 * time.Second
+)
+
+// rereading is what is left to do of a reading again.
+type rereading struct {
+	waiting  int             // files that have not been read up to where they were
+	offences []state.Offence // as they are stored
+	held     []*source.Batch
+	size     int       // bytes of those
+	deadline time.Time // for the next line
+	end      time.Time // for all
+}
+
+// again is a file that is read again.
+type again struct {
+	from     int64          // where that begins
+	upTo     int64          // lines before it were counted before
+	wait     int64          // up to where lines that are new have to wait for it
+	position state.Position // what is stored for it
+	next     int64          // up to where it has been read
+	begun    bool
+	reached  bool
+}
+
+// take takes a batch to where it belongs.
+func (e *engine) take(b *source.Batch, now time.Time) {
+	if len(e.known) == 0 && e.again == nil {
+		e.batch(b, now)
+		b.Done()
+		return
+	}
+	if f := e.knownFile(b); f != nil && !e.reread(f, b, now) {
+		b.Done()
+	} else if e.again == nil {
+		e.batch(b, now)
+		b.Done()
+	} else {
+		e.again.held = append(e.again.held, b)
+		e.again.size += len(b.Data)
+	}
+	if r := e.again; r != nil && (r.waiting == 0 || r.size > maxHeld) {
+		e.settle(now)
+	}
+}
+
+// knownFile returns the file of a batch if some of its lines were counted
+// before. The number of a device can change from one boot to the next.
+func (e *engine) knownFile(b *source.Batch) *again {
+	p := state.Position(b.Position)
+	if f := e.known[p.Key()]; f != nil {
+		return f
+	}
+	for key, f := range e.known {
+		if key.Log == p.Log && key.Ino == p.Ino && p.Ino != 0 && f.position.Path == p.Path {
+			return f
+		}
+	}
+	return nil
+}
+
+// reread takes what is not new off a batch, and counts it if all new lines
+// still wait for it. It reports whether anything is left.
+func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
+	if !f.fits(b) { // another file, or it has begun anew: all of it is new
+		e.forgetKnown(f)
+		return true
+	}
+	size, lines := f.old(b)
+	if size > 0 {
+		if e.again != nil {
+			e.recount(b, b.Data[:size])
+			e.again.deadline = now.Add(rereadPatience)
+		}
+		b.Data = b.Data[size:]
+		if b.Starts == nil {
+			b.Offset += int64(size)
+		} else if b.Starts = b.Starts[lines:]; len(b.Starts) > 0 {
+			b.Offset = b.Starts[0]
+		}
+	}
+	if f.next = b.Next; len(b.Data) > 0 {
+		f.next = b.Offset
+	}
+	if f.next >= f.wait || b.Final {
+		e.reached(f)
+	}
+	if f.next >= f.upTo || b.Final {
+		e.forgetKnown(f)
+	}
+	return b.Final || len(b.Data) > 0
+}
+
+// fits reports whether a batch is of the file that is expected, and where its
+// reading goes on.
+func (f *again) fits(b *source.Batch) bool {
+	if !f.begun {
+		f.begun, f.next = true, f.from
+		return b.Offset == f.from
+	}
+	is, was := &b.Position, source.Position(f.position)
+	switch {
+	case b.Offset < f.next, is.HeadLen == was.HeadLen && is.Head != was.Head:
+		return false
+	case b.Offset == 0 && int64(len(b.Data)) >= was.HeadLen:
+		return f.upTo == math.MaxInt64 || was.Begins(b.Data)
+	}
+	return true
+}
+
+// old is how many bytes of a batch, and how many lines if these say where they
+// begin, are lines that began before upTo.
+func (f *again) old(b *source.Batch) (size, lines int) {
+	n := f.upTo - b.Offset
+	switch {
+	case b.Starts != nil:
+		for lines < len(b.Starts) && b.Starts[lines] < f.upTo {
+			lines++
+			size += bytes.IndexByte(b.Data[size:], '\n') + 1
+			if lines == len(b.Starts) { // the last may lack its line feed
+				size = len(b.Data)
+			}
+		}
+		return size, lines
+	case n <= 0:
+		return 0, 0
+	case b.Cut || n >= int64(len(b.Data)):
+		return len(b.Data), 0
+	}
+	i := bytes.IndexByte(b.Data[n-1:], '\n')
+	if i < 0 {
+		return len(b.Data), 0
+	}
+	return int(n) + i, 0
+}
+
+// reached notes that a file has been read up to where it was.
+func (e *engine) reached(f *again) {
+	if !f.reached && e.again != nil {
+		e.again.waiting--
+	}
+	f.reached = true
+}
+
+func (e *engine) forgetKnown(f *again) {
+	e.reached(f)
+	delete(e.known, f.position.Key())
+}
+
+// recount takes lines that were counted before through the detector. What it
+// decides was decided before.
+func (e *engine) recount(b *source.Batch, lines []byte) {
+	l := e.logs[b.File.Log]
+	if l == nil {
+		return
+	}
+	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
+	for line := range bytes.Lines(lines) {
+		v := e.detect.Line(l.Log, bytes.TrimSuffix(line, []byte{'\n'}), b.Cut, at, 0)
+		if v.Time != 0 && (e.oldest == 0 || v.Time < e.oldest) {
+			e.oldest = v.Time
+		}
+		at.Offset += int64(len(line))
+	}
+}
+
+// settle ends the reading again: the detector is told what is in force and
+// what was decided, as it is stored, and the lines that waited are taken.
+func (e *engine) settle(now time.Time) {
+	r := e.again
+	e.again = nil
+	if r.waiting > 0 {
+		e.log.Warn("not all lines since the last snapshot of the windows could be read again: some windows lack events", "files", r.waiting)
+	}
+	for i := range r.offences {
+		if o := &r.offences[i]; !e.detect.Knows(o.Jail, o.Target, o.Last) {
+			e.detect.Consume(o.Jail, o.Target, o.Last.UnixNano())
+		}
+	}
+	for _, h := range e.bans.bans {
+		for i := range h.Owners {
+			switch o := &h.Owners[i]; {
+			case o.Jail == adoptedJail: // whoever has decided it did not get to storing that
+				e.detect.Consume("", h.Target, now.UnixNano())
+			case len(o.Actions) == 0 && !e.detect.Observes(h.Target, o.Jail):
+				e.detect.Consume(o.Jail, h.Target, o.Event.UnixNano())
+			}
+		}
+	}
+	e.detect.Rejoin(now)
+	for i := range r.offences {
+		if o := &r.offences[i]; e.offences.keys[o.Key()] != nil {
+			e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
+		}
+	}
+	for _, h := range e.bans.bans {
+		e.tellDetector(&h.Ban)
+	}
+	for _, b := range r.held {
+		e.batch(b, now)
+		b.Done()
+	}
+}
+
+// goOn takes up what was counted when a snapshot was taken, and has the lines
+// since read again. It comes after takeUp.
+func (e *engine) goOn(w *state.Windows, p *rereadPlan, now time.Time) {
+	n := e.detect.RestoreSnapshot(countedIn(w))
+	e.known = p.files
+	for _, f := range e.known {
+		if f.wait > f.from {
+			e.again.waiting++
+		} else {
+			f.reached = true
+		}
+	}
+	e.again.deadline, e.again.end = now.Add(rereadPatience), now.Add(rereadLimit)
+	e.log.Info("windows go on from a snapshot", "taken", w.Taken.Format(time.RFC3339), "windows", n, "of", len(w.Rule), "bytes_to_read_again", p.bytes)
+	if e.again.waiting == 0 {
+		e.settle(now)
+	}
+}
+
+// hurry is the time at which a reading again is given up; nil if there is none
+// under way.
+func (r *rereading) hurry() <-chan time.Time {
+	if r == nil {
+		return nil
+	}
+	at := r.deadline
+	if r.end.Before(at) {
+		at = r.end
+	}
+	return time.After(time.Until(at))
+}
+
+// overdue reports whether it is to be given up.
+func (r *rereading) overdue(now time.Time) bool {
+	return r != nil && (now.After(r.deadline) || now.After(r.end))
+}

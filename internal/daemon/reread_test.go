@@ -1,0 +1,414 @@
+package daemon
+
+import (
+	"context"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/state"
+)
+
+// before is a daemon that counted some requests, and took a snapshot then; it
+// counted others since, and was killed. All that it has put is stored.
+func before(t *testing.T, counted, since []string) (*rig, start) {
+	r := newRig(t, start{config: web, actions: []string{"firewall"}})
+	r.requests(counted...)
+	w := r.count(r.now).windows()
+	if len(since) > 0 {
+		r.requests(since...)
+	}
+	d := newDisk()
+	for _, u := range r.took() {
+		d.commit(u)
+	}
+	return r, start{config: web, actions: []string{"firewall"}, loaded: d.loaded(), windows: w}
+}
+
+// restarted is the next daemon; its source has begun at an offset.
+func (r *rig) restarted(s start, offset int64) *rig {
+	r.Helper()
+	next := newRig(r.T, s)
+	next.file, next.offset = r.file, offset
+	next.take(next.lines(), next.now)
+	return next
+}
+
+// ask is requests for a daemon that may read some of them again.
+func (r *rig) ask(clients ...string) {
+	var lines []string
+	for _, c := range clients {
+		lines = append(lines, line(c, r.now))
+	}
+	r.take(r.lines(lines...), r.now)
+}
+
+const one, other = "192.0.2.1", "192.0.2.2"
+
+func TestWindowsGoOnFromASnapshot(t *testing.T) {
+	was, s := before(t, []string{one}, nil)
+	r := was.restarted(s, was.offset)
+	r.journal.want(t, 1, "windows go on from a snapshot", "windows", 1, "bytes_to_read_again", 0)
+	r.ask(one)
+	r.journal.want(t, 1, "banned", "client", one)
+}
+
+// What was counted after the snapshot is read again, decides nothing and moves
+// no position; the rest of the same batch is new.
+func TestLinesSinceTheSnapshotAreReadAgain(t *testing.T) {
+	was, s := before(t, []string{one}, []string{other, other, one, one}) // both are banned
+	r := was.restarted(s, s.windows.Positions[0].Offset)
+	if got := r.daemon.loaded.Positions; len(got) != 1 || got[0] != s.windows.Positions[0] {
+		t.Errorf("read from %+v, want from %+v", got, s.windows.Positions)
+	}
+	if r.took() != nil {
+		t.Error("something was handed over before there was anything new")
+	}
+	r.ask(other, other, one, one, "192.0.2.3", "192.0.2.3")
+	r.journal.want(t, 1, "banned")
+	r.journal.want(t, 1, "banned", "client", "192.0.2.3")
+	u := r.one()
+	if len(u.Bans) != 1 || len(u.Offences) != 1 || len(u.Positions) != 1 || u.Positions[0].Offset != r.offset {
+		t.Errorf("handed over: %+v", u)
+	}
+}
+
+// A new line waits for all that were counted before it: here the window it
+// falls into was used up by a decision that is still to be read again.
+func TestNewLinesWait(t *testing.T) {
+	was, s := before(t, []string{one, other}, []string{one, other}) // both are banned, and unbanned since
+	s.loaded.Bans = nil
+	second := &source.File{Log: "site", Path: "/var/log/site.log.2", Dev: 1, Ino: 3}
+	fresh := func(n int64, lines ...string) *source.Batch {
+		data := strings.Join(lines, "")
+		return &source.Batch{File: second, Data: []byte(data), Offset: n, Next: n + int64(len(data)), Position: source.Position{
+			Log: "site", Path: second.Path, Dev: 1, Ino: 3, Offset: n + int64(len(data)),
+		}}
+	}
+	r := was.restarted(s, s.windows.Positions[0].Offset)
+	r.take(fresh(0), r.now)
+	r.take(fresh(0, line(one, r.now)), r.now)
+	if n := len(r.again.held); n != 2 || r.took() != nil {
+		t.Fatalf("%d batches wait", n)
+	}
+	r.ask(one, other)
+	if r.again != nil {
+		t.Fatal("still waiting")
+	}
+	r.journal.want(t, 0, "banned")
+	u := r.took()
+	if n := len(u); n != 2 || u[1].Positions[0].Offset == 0 {
+		t.Errorf("handed over: %+v", u)
+	}
+	r.take(fresh(int64(len(line(one, r.now))), line(one, r.now)), r.now)
+	r.journal.want(t, 1, "banned", "client", one)
+}
+
+// The file is gone, or does not come in time: its lines are not counted, nor
+// decided when they come after all. What they had decided uses up its events.
+func TestReadingAgainIsGivenUp(t *testing.T) {
+	was, s := before(t, []string{one, other}, []string{one, other})
+	s.loaded.Bans = nil // over, or lifted
+	r := was.restarted(s, s.windows.Positions[0].Offset)
+	late := time.Now().Add(rereadPatience + time.Second)
+	if !r.again.overdue(late) || r.again.overdue(time.Now()) {
+		t.Fatal("patience is wrong")
+	}
+	r.settle(late)
+	r.journal.want(t, 1, "not all lines since the last snapshot of the windows could be read again: some windows lack events", "files", 1)
+	r.ask(one, other)
+	r.journal.want(t, 0, "banned")
+	r.ask(one)
+	r.journal.want(t, 0, "banned")
+	r.ask(one)
+	r.journal.want(t, 1, "banned")
+}
+
+// Another file is in the place of the one that was read: all of it is new.
+func TestReplacedFileIsNotReadAgain(t *testing.T) {
+	was, s := before(t, []string{other}, []string{one, one})
+	r := was.restarted(s, 0)
+	if r.again != nil {
+		t.Error("still waiting")
+	}
+	r.ask(other, "192.0.2.3", "192.0.2.3")
+	r.journal.want(t, 1, "banned", "client", other) // its second, one is from the snapshot
+	r.journal.want(t, 1, "banned", "client", "192.0.2.3")
+}
+
+// A lone truncation while it is read again.
+func TestTruncatedWhileReadAgain(t *testing.T) {
+	was, s := before(t, []string{other}, []string{other, one, one, other})
+	r := was.restarted(s, s.windows.Positions[0].Offset)
+	r.ask("192.0.2.3") // something else of the same length stands there: it can't be known
+	r.offset = 0
+	r.take(r.lines(), r.now)
+	r.ask("192.0.2.4", "192.0.2.4")
+	r.journal.want(t, 1, "banned")
+	r.journal.want(t, 1, "banned", "client", "192.0.2.4")
+}
+
+// More waits than may: the reading again is given up.
+func TestTooMuchWaits(t *testing.T) {
+	was, s := before(t, []string{one}, []string{other})
+	r := was.restarted(s, s.windows.Positions[0].Offset)
+	r.again.size = maxHeld
+	b := r.lines(line("192.0.2.3", r.now))
+	b.File = &source.File{Log: "site", Path: "/x", Dev: 8, Ino: 9}
+	b.Position = source.Position{Log: "site", Path: "/x", Dev: 8, Ino: 9, Offset: b.Next}
+	r.take(b, r.now)
+	if r.again != nil {
+		t.Error("still waiting")
+	}
+}
+
+// Unbanned and forgiven after the snapshot: what was cleared doesn't come back.
+func TestUnbanSinceTheSnapshotHolds(t *testing.T) {
+	was, s := before(t, []string{one, other}, nil)
+	s.loaded.Pardons = []state.Pardon{{Target: pfx(one + "/32"), Before: was.now, Keep: was.now.Add(time.Hour)}}
+	r := was.restarted(s, was.offset)
+	r.now = r.now.Add(2 * time.Second)
+	r.ask(one, other)
+	r.journal.want(t, 0, "banned", "client", one)
+	r.journal.want(t, 1, "banned", "client", other)
+}
+
+// A ban that the kernel holds and the state doesn't was decided, and has used
+// up its events.
+func TestAdoptedBanUsesUpItsEvents(t *testing.T) {
+	was, s := before(t, []string{one, other}, nil)
+	s.loaded.Bans = []state.Ban{held(one+"/32", was.now, time.Hour, adoptedJail, "firewall")}
+	s.adopted = []netip.Prefix{pfx(one + "/32")}
+	r := was.restarted(s, was.offset)
+	r.detect.Unban(pfx(one + "/32")) // it is over
+	r.ask(one, other)
+	r.journal.want(t, 0, "banned", "client", one)
+	r.journal.want(t, 1, "banned", "client", other)
+}
+
+// A ban that was only observed, and not read again, has used up its events, too.
+func TestObservedBanUsesUpItsEvents(t *testing.T) {
+	was, s := before(t, []string{one}, nil)
+	b := held(one+"/32", was.now, time.Hour, "web")
+	b.Owners[0].Event = was.now
+	s.loaded.Bans = []state.Ban{b}
+	r := was.restarted(s, was.offset)
+	r.ask(one)
+	r.journal.want(t, 0, "banned")
+}
+
+// The disk's number is another one than before: it is the same file.
+func TestReadAgainUnderAnotherDevice(t *testing.T) {
+	was, s := before(t, []string{one}, []string{other, other})
+	r := newRig(t, s)
+	r.file = &source.File{Log: "site", Path: was.file.Path, Dev: 77, Ino: was.file.Ino}
+	r.offset = s.windows.Positions[0].Offset
+	r.take(r.lines(), r.now)
+	r.ask(other, other)
+	if r.again != nil {
+		t.Error("still waiting")
+	}
+	r.journal.want(t, 0, "banned")
+}
+
+func TestPlanReread(t *testing.T) {
+	dir := t.TempDir()
+	w := write(t, filepath.Join(dir, "access.log.1"), []string{strings.Repeat("x", 99) + "\n"})
+	c := parse(t, site+`[jails.web]
+limit = 1
+window = "60s"
+ban = "1h"
+[actions.report]
+type = "log"
+`)
+	p := func(ino uint64, offset int64, head string, length int64) state.Position {
+		return state.Position{Log: "site", Path: filepath.Join(dir, "access.log"), Dev: 1, Ino: ino, Offset: offset, Head: head, HeadLen: length}
+	}
+	list := func(p ...state.Position) []state.Position { return p }
+	finished := state.Position{Log: "site", Path: filepath.Join(dir, "access.log"), Dev: w.Dev, Ino: w.Ino, Offset: 30}
+	journal := state.Position{Log: "site", Path: "journal:x", Offset: 5}
+	otherLog := p(9, 10, "a", 9)
+	otherLog.Log = "shop"
+	type file struct{ from, upTo, wait int64 }
+	for name, tt := range map[string]struct {
+		taken, stored []state.Position
+		resume        []state.Position
+		files         []file
+		err           string
+	}{
+		"nothing since":         {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
+		"more since":            {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 50, "b", 40)), resume: list(p(1, 10, "a", 9)), files: []file{{10, 50, 50}}},
+		"born since":            {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 10, "a", 9), p(2, 40, "b", 30)), resume: list(p(1, 10, "a", 9), p(2, 0, "b", 30)), files: []file{{0, 40, 40}}},
+		"truncated since":       {taken: list(p(1, 1000, "a", 9)), stored: list(p(1, 50, "b", 9)), resume: list(p(1, 0, "b", 9)), files: []file{{0, 50, 50}}},
+		"and has grown":         {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 50, "b", 9)), resume: list(p(1, 0, "b", 9)), files: []file{{0, 50, 50}}},
+		"finished since":        {taken: list(p(1, 10, "a", 9), finished), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9), finished), files: []file{{30, math.MaxInt64, 100}}},
+		"and removed":           {taken: list(p(1, 10, "a", 9), p(3, 10, "a", 9)), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
+		"a log that is new":     {taken: list(otherLog), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
+		"the journal":           {taken: list(p(1, 10, "a", 9)), stored: list(journal, p(1, 10, "a", 9)), resume: list(journal, p(1, 10, "a", 9))},
+		"no files at all":       {},
+		"ahead of the state":    {taken: list(p(1, 60, "a", 9)), stored: list(p(1, 50, "a", 9)), err: "ahead"},
+		"another state":         {taken: list(p(1, 60, "a", 9)), err: "does not know"},
+		"too much to read":      {taken: list(p(1, 60, "a", 9)), stored: list(p(1, 2<<30, "a", 9)), err: "bytes have been counted since"},
+		"the log is gone since": {taken: list(otherLog, p(1, 10, "a", 9)), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
+	} {
+		got, err := planReread(c, tt.taken, tt.stored)
+		if tt.err != "" || err != nil {
+			if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: got error %v, want %q", name, err, tt.err)
+			}
+			continue
+		}
+		if len(got.resume) != len(tt.resume) || len(got.files) != len(tt.files) {
+			t.Errorf("%s: got %+v", name, got)
+			continue
+		}
+		for i := range tt.resume {
+			if got.resume[i] != tt.resume[i] {
+				t.Errorf("%s: read on from %+v, want %+v", name, got.resume[i], tt.resume[i])
+			}
+		}
+		for _, f := range got.files {
+			if is := (file{f.from, f.upTo, f.wait}); is != tt.files[0] {
+				t.Errorf("%s: read again %+v, want %+v", name, is, tt.files[0])
+			}
+		}
+	}
+}
+
+// Windows go on after a stop and a start; a snapshot that can't be used is no
+// reason not to start, nor is one that can't be stored.
+func TestWindowsOverRestarts(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		spoil  func(path string) error
+		says   string
+		banned int
+	}{
+		"kept":    {func(string) error { return nil }, "windows go on from a snapshot", 1},
+		"damaged": {func(path string) error { return os.Truncate(path, 40) }, "windows begin at zero: what was counted before can't be read", 0},
+		"newer": {func(path string) error {
+			data, err := os.ReadFile(path)
+			if err == nil {
+				data[len("tailban windows\n")]++
+				err = os.WriteFile(path, data, 0o600)
+			}
+			return err
+		}, "windows begin at zero: what was counted before can't be read", 0},
+		"removed": {os.Remove, "running", 0},
+		"of another state": {func(path string) error { return os.Remove(filepath.Join(filepath.Dir(path), stateFile)) },
+			"windows begin at zero: the snapshot of what was counted can't be used", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, t.TempDir())
+			r := s.run(s.config(logOnly))
+			s.requests("203.0.113.201", 2)
+			s.requests("203.0.113.202", 3) // the last line bans: all have been counted then
+			r.waitBanned("203.0.113.202")
+			r.stop()
+			check(t, tt.spoil(filepath.Join(s.state, windowsFile)))
+			r = s.run(s.config(logOnly))
+			s.requests("203.0.113.201", 1)
+			s.requests("203.0.113.203", 3)
+			r.waitBanned("203.0.113.203")
+			r.stop()
+			if len(r.journal.said(tt.says)) != 1 {
+				t.Errorf("%q was not said", tt.says)
+			}
+			r.journal.want(t, tt.banned, "banned", "client", "203.0.113.201")
+			if _, err := state.LoadWindows(filepath.Join(s.state, windowsFile)); err != nil {
+				t.Errorf("the next snapshot can't be read: %v", err)
+			}
+		})
+	}
+}
+
+func TestSnapshotThatCantBeStored(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, t.TempDir())
+	check(t, os.MkdirAll(filepath.Join(s.state, windowsFile, "in the way"), 0o700))
+	r := s.run(s.config(logOnly))
+	s.requests("203.0.113.201", 3)
+	r.waitBanned("203.0.113.201")
+	r.stop()
+	r.journal.want(t, 1, "windows begin at zero: what was counted before can't be read")
+	r.journal.want(t, 1, "windows can't be stored: after a crash they would be counted from an earlier moment on, or from none")
+	if len(s.stored().Bans) != 1 {
+		t.Error("the ban is not stored")
+	}
+}
+
+// A file that was born after the snapshot is read again from its first byte,
+// if it is still the one that was counted.
+func TestFileBornSinceTheSnapshot(t *testing.T) {
+	now := time.Now()
+	w := write(t, filepath.Join(t.TempDir(), "access.log"), []string{line(one, now), line(one, now), line(other, now)})
+	size := int64(len(w.data))
+	for _, tt := range []struct {
+		is     string
+		banned int
+	}{{one, 0}, {"192.0.2.9", 1}} {
+		was, s := before(t, []string{other}, nil)
+		s.loaded.Positions = append(s.loaded.Positions, state.Position(w.batch(0, size).Position))
+		r := newRig(t, s)
+		is := *w
+		is.data = []byte(line(tt.is, now) + line(tt.is, now) + line(other, now))
+		r.take(is.batch(0, 0), now)
+		r.take(is.batch(0, size), now)
+		if r.again != nil {
+			t.Errorf("%s: still waiting", tt.is)
+		}
+		r.journal.want(t, tt.banned, "banned", "client", tt.is)
+		r.journal.want(t, tt.banned, "banned", "client", other) // it has one in the window
+		was.took()
+	}
+}
+
+// A disk that hangs holds the engine up for nothing: no other snapshot is taken
+// until the one before is stored, and none without news.
+func TestSnapshotsWaitForTheDisk(t *testing.T) {
+	r := newRig(t, start{config: web, actions: []string{"firewall"}})
+	s := r.engine.snapshots
+	hangs := make(chan struct{})
+	s.flush = func(context.Context) error { <-hangs; return nil }
+	r.engine.snapshot(r.now)
+	if len(s.taken) != 0 {
+		t.Error("one is taken before it can be stored")
+	}
+	p := startPart(context.Background(), s.run)
+	defer p.stop(patience)
+	wait(t, "the disk to be free", func() bool { return len(s.ready) == 1 })
+	r.engine.snapshot(r.now)
+	if len(s.ready) == 0 {
+		t.Error("one is taken without news")
+	}
+	r.requests(one)
+	r.engine.snapshot(r.now)
+	r.requests(one)
+	r.engine.snapshot(r.now.Add(time.Hour))
+	wait(t, "the snapshot to be on its way", func() bool { return len(s.taken) == 0 })
+	r.engine.snapshot(r.now.Add(time.Hour))
+	if len(s.taken) != 0 || !s.news {
+		t.Error("another one is taken while the disk hangs")
+	}
+	close(hangs)
+	wait(t, "the snapshot to be stored", func() bool {
+		w, err := state.LoadWindows(s.path)
+		return err == nil && w != nil && len(w.Times) == 1
+	})
+	wait(t, "the disk to be free", func() bool { return len(s.ready) == 1 })
+	r.engine.snapshot(s.next.Add(-time.Nanosecond))
+	if len(s.ready) == 0 {
+		t.Error("one is taken before it is due")
+	}
+	r.engine.snapshot(s.next)
+	wait(t, "the next snapshot to be stored", func() bool {
+		w, err := state.LoadWindows(s.path)
+		return err == nil && w != nil && len(w.Times) == 0 && len(w.Bans) == 1 // a decision has used them up
+	})
+}

@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/state"
+)
+
+const (
+	// windowsFile is the name of the file in the state folder with what had
+	// been counted at some moment.
+	windowsFile = "windows.snap"
+
+	// snapshotEvery is how far apart snapshots are at least, and snapshotCost
+	// how many times the time that the engine was held up for one.
+	snapshotEvery = time.Minute
+	snapshotCost  = 50
+
+	// snapshotPatience is how long the last snapshot may take.
+	snapshotPatience = 10 * time.Second
+)
+
+// snapshots takes one of the windows now and then, between two batches of
+// lines, and has it stored by a goroutine of its own: a disk that is slow or
+// hangs holds nothing up, and no other one is taken meanwhile.
+type snapshots struct {
+	path  string
+	log   *slog.Logger
+	every time.Duration
+	flush func(context.Context) error // returns when all that was handed to the writer is durable
+	ready chan struct{}               // holds a token if another one can be taken
+	taken chan *snapshot
+
+	next    time.Time // not before
+	news    bool      // something has changed since the last one
+	failing bool      // the last one could not be stored
+}
+
+// snapshot is what had been counted, and of which lines.
+type snapshot struct {
+	at        time.Time
+	positions []state.Position
+	counted   *detector.Snapshot
+}
+
+func newSnapshots(d *daemon) *snapshots {
+	return &snapshots{
+		path: filepath.Join(d.Config.StateDir, windowsFile), log: d.Log, every: d.snapshotEvery,
+		ready: make(chan struct{}, 1), taken: make(chan *snapshot, 1),
+	}
+}
+
+// snapshot takes one if it is due and can be stored. The first is due soon:
+// until there is one, a crash has windows begin at zero.
+func (e *engine) snapshot(now time.Time) {
+	s := e.snapshots
+	if !s.news || e.again != nil || now.Before(s.next) {
+		return
+	}
+	select {
+	case <-s.ready:
+	default:
+		return // the one before is not stored yet
+	}
+	begun := time.Now()
+	s.taken <- e.count(now)
+	s.next = now.Add(max(s.every, snapshotCost*time.Since(begun)))
+}
+
+// count takes a snapshot. All that belongs to it has been handed over then.
+func (e *engine) count(now time.Time) *snapshot {
+	e.handOver()
+	e.snapshots.news = false
+	s := &snapshot{at: now, counted: e.detect.Snapshot()}
+	for _, p := range e.positions {
+		s.positions = append(s.positions, p)
+	}
+	return s
+}
+
+// last takes the one of a clean stop; nil if that would say nothing new, or
+// if what was counted before the start has not been taken up yet.
+func (e *engine) last(now time.Time) *snapshot {
+	if e.again != nil || !e.snapshots.news {
+		return nil
+	}
+	return e.count(now)
+}
+
+// run stores snapshots until ctx is done.
+func (s *snapshots) run(ctx context.Context) {
+	s.ready <- struct{}{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case x := <-s.taken:
+			// The state must never be behind the windows: its lines would be
+			// read, and counted, again.
+			if s.flush(ctx) != nil {
+				return
+			}
+			if time.Since(x.at) <= 2*max(s.every, snapshotEvery) {
+				s.save(x)
+			}
+			s.ready <- struct{}{}
+		}
+	}
+}
+
+// save stores one, and says once that this fails, and once that it works again.
+func (s *snapshots) save(x *snapshot) {
+	err := state.SaveWindows(s.path, x.windows())
+	switch {
+	case err != nil && !s.failing:
+		s.log.Error("windows can't be stored: after a crash they would be counted from an earlier moment on, or from none", "err", err)
+	case err == nil && s.failing:
+		s.log.Info("windows are stored again", "path", s.path)
+	}
+	s.failing = err != nil
+}
+
+// saveLast stores the snapshot of a clean stop, once what it belongs to is
+// durable. It reports whether that came to an end in time.
+func (s *snapshots) saveLast(x *snapshot) bool {
+	return waitFor(startPart(context.Background(), func(context.Context) { s.save(x) }).done, snapshotPatience)
+}
+
+// windows is the snapshot as it is stored.
+func (s *snapshot) windows() *state.Windows {
+	c := s.counted
+	w := &state.Windows{
+		Taken: s.at.UTC(), Positions: s.positions, Rules: c.Rules,
+		Rule: c.Rule, Hi: c.Hi, Lo: c.Lo, Bits: c.Bits, Flags: c.Flags, Late: c.Late, Room: c.Room, Count: c.Count, Times: c.Times,
+	}
+	for _, b := range c.Bans {
+		w.Bans = append(w.Bans, state.WindowBan(b))
+	}
+	for _, o := range c.Offences {
+		w.Offences = append(w.Offences, state.WindowOffence(o))
+	}
+	return w
+}
+
+// countedIn undoes windows.
+func countedIn(w *state.Windows) *detector.Snapshot {
+	c := &detector.Snapshot{
+		Rules: w.Rules,
+		Rule:  w.Rule, Hi: w.Hi, Lo: w.Lo, Bits: w.Bits, Flags: w.Flags, Late: w.Late, Room: w.Room, Count: w.Count, Times: w.Times,
+	}
+	for _, b := range w.Bans {
+		c.Bans = append(c.Bans, detector.SnapshotBan(b))
+	}
+	for _, o := range w.Offences {
+		c.Offences = append(c.Offences, detector.SnapshotOffence(o))
+	}
+	return c
+}
+
+// loadWindows reads what an earlier daemon had counted; nil if there is
+// nothing, or nothing that can be used. It is no reason not to start.
+func (d *daemon) loadWindows() *state.Windows {
+	type result struct {
+		windows *state.Windows
+		err     error
+	}
+	path := filepath.Join(d.Config.StateDir, windowsFile)
+	c := make(chan result, 1)
+	go func() {
+		w, err := state.LoadWindows(path)
+		c <- result{w, err}
+	}()
+	var r result
+	select {
+	case r = <-c:
+	case <-time.After(openPatience):
+		r.err = errors.New("the disk does not answer")
+	}
+	if r.err != nil {
+		d.Log.Warn("windows begin at zero: what was counted before can't be read", "path", path, "err", r.err)
+	}
+	return r.windows
+}
