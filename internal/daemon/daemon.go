@@ -198,6 +198,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if p := d.startControl(); p != nil {
 		servers = append(servers, p)
 	}
+	d.sayUnusedSockets()
 	for i := range d.config.Logs {
 		d.follow(&d.config.Logs[i], d.loaded.Positions)
 	}

@@ -56,6 +56,16 @@ func (d *daemon) sourceOf(l *config.Log, positions []source.Position) source.Sou
 	})
 }
 
+// sayUnusedSockets says which sockets of the service manager no log takes: their
+// senders would wait for nobody.
+func (d *daemon) sayUnusedSockets() {
+	for name := range d.Sockets {
+		if l := logNamed(d.config, name); l == nil || l.Syslog == nil {
+			d.Log.Warn("a socket was passed that no log takes: FileDescriptorName= must be the name of a log with syslog", "name", name)
+		}
+	}
+}
+
 // sameSource reports whether a log is read from the same place in the same
 // way, so that its reading can go on. From where it begins at a first start
 // makes no difference any more.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/parser"
 	"github.com/tailban/tailban/state"
 )
@@ -49,6 +50,9 @@ type finder struct {
 	resolver *parser.Resolver
 	target   netip.Prefix
 	maxLine  int
+
+	container source.Container // what wraps the lines
+	text      []byte
 }
 
 func newFinder(l *config.Log, trusted []netip.Prefix, target netip.Prefix) (*finder, error) {
@@ -56,7 +60,9 @@ func newFinder(l *config.Log, trusted []netip.Prefix, target netip.Prefix) (*fin
 	if err != nil {
 		return nil, err
 	}
-	return &finder{f, parser.NewResolver(trusted), target, l.MaxLine}, nil
+	return &finder{
+		format: f, resolver: parser.NewResolver(trusted), target: target, maxLine: l.MaxLine, container: source.Container(l.Container),
+	}, nil
 }
 
 // look reads up to size bytes of a file that end at end, or at its end if that
@@ -103,6 +109,10 @@ func (f *finder) look(ctx context.Context, file *os.File, end, size int64) (*sca
 }
 
 func (f *finder) line(s *scan, line []byte, at detector.Line, ev *parser.Event) {
+	if f.container != "" {
+		f.text = f.container.Unwrap(f.text[:0], line)
+		line = f.text
+	}
 	cut := len(line) > f.maxLine
 	if cut {
 		line = line[:f.maxLine]
