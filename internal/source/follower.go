@@ -39,6 +39,7 @@ type follower struct {
 	marked     bool              // the patterns have been said to be followed
 	superseded []superseded      // stored positions of files whose copies are read
 	past       map[string][]seen // by name, of files that were truncated
+	elsewhere  map[Position]bool // stored positions whose files have other names since
 	unpackers  []*unpacker
 	unpacking  map[identity]bool // compressed files that are being read, by what they were
 
@@ -57,6 +58,7 @@ func newFollower(f *Files, notify bool) *follower {
 		names:     newNames(f.o.Patterns, memory.marked),
 		tails:     make(map[identity]*tail),
 		past:      make(map[string][]seen),
+		elsewhere: make(map[Position]bool),
 		unpacking: make(map[identity]bool),
 		said:      make(map[string]bool),
 	}

@@ -44,6 +44,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 				gone[path] = append(gone[path], p)
 			} else {
 				r.memory.drop(p.identity())
+				r.elsewhere[p] = now != backup(path)
 				newest[path] = newer(newest[path], now)
 			}
 		}
@@ -55,6 +56,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 		for _, p := range missing {
 			r.memory.drop(p.identity())
 			if now, _ := r.readCopy(ctx, out, path, p, plainToo); now != "" {
+				r.elsewhere[p] = now != path
 				newest[path] = newer(newest[path], now)
 				continue
 			}
