@@ -96,8 +96,12 @@ func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 // be slow, and stats must not wait for that.
 func (r *follower) flush(ctx context.Context, out chan<- *Batch) {
 	for _, b := range r.outbox {
-		if b.Final && r.tails[b.File.identity()] != nil {
-			continue // its number is that of a file opened since
+		id := b.File.identity()
+		if _, done := r.memory.done[id]; b.Final && (done || r.tails[id] != nil) {
+			continue // its number is that of a file met since
+		}
+		if !b.Final && !wait(ctx, r.displaced(id)) {
+			return
 		}
 		select {
 		case out <- b:
