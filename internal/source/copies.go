@@ -142,11 +142,11 @@ func (r *follower) readPlainCopy(ctx context.Context, out chan<- *Batch, path, s
 	if !r.memory.copied(id) && r.ownStory(f, fi.Size(), id) {
 		return false, nil
 	}
+	if sibling == path {
+		return r.storedAnew(f, fi.Size(), path, at), nil
+	}
 	if ok, err := headAgrees(f, fi.Size(), at); err != nil || !ok {
 		return false, nil
-	}
-	if sibling == path {
-		return true, nil
 	}
 	if fi.Size() == at.Offset {
 		if r.names.covers(sibling) {
@@ -265,6 +265,9 @@ func (r *follower) copied(n *name, l look) bool {
 		if k < alike {
 			return true // it can still become anything
 		}
+		if ok, err := headAgrees(f, fi.Size(), s.at); fi.Size() >= s.at.Offset && (err != nil || !ok) {
+			continue
+		}
 		r.remember(n.path, l.id, Position{Offset: fi.Size(), Head: hashHead(begins), HeadLen: int64(k)})
 		r.log.Info("not reading a copy of a log", slog.String("path", n.path), slog.String("of", original))
 		return true
@@ -289,39 +292,6 @@ func (s *seen) begins(p []byte) bool {
 	}
 	n := s.at.HeadLen
 	return n >= alike && n <= int64(len(p)) && hashHead(p[:n]) == s.at.Head
-}
-
-// seenAs lists how far the files were read that have, or had, a name.
-func (r *follower) seenAs(path string) []seen {
-	out := slices.Clone(r.past[path])
-	for _, p := range r.memory.byPath[path] {
-		out = append(out, seen{at: p})
-	}
-	for _, t := range r.tails {
-		if t.name != path {
-			continue
-		}
-		if s := t.now.Load(); s != nil {
-			out = append(out, *s)
-		}
-	}
-	return out
-}
-
-// rewritten reports whether a file that is new under a name holds what its
-// predecessor held, as one that an editor has stored, and up to where.
-func (r *follower) rewritten(f *os.File, size int64, path string, at *Position) bool {
-	found := false
-	for _, s := range r.seenAs(path) {
-		p := s.at
-		if p.HeadLen < convincing || p.Offset < at.Offset {
-			continue
-		}
-		if ok, err := headAgrees(f, size, p); err == nil && ok {
-			*at, found = p, true
-		}
-	}
-	return found
 }
 
 // covered reports whether one of the names leads to the file.

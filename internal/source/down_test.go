@@ -65,6 +65,18 @@ func TestWhileStopped(t *testing.T) {
 			rename(t, path, path+".1")
 			create(t, path, "new\n")
 		}},
+		{name: "renamed, the new one begins alike", want: rest + before + "new\n", meanwhile: func(t *testing.T, path string, f *os.File) {
+			write(t, f, rest)
+			rename(t, path, path+".1")
+			create(t, path, before+"new\n")
+		}},
+		{name: "rotated twice, all begin alike", want: rest + before + "in between\n" + before + "new\n", meanwhile: func(t *testing.T, path string, f *os.File) {
+			write(t, f, rest)
+			rename(t, path, path+".2")
+			later(t, create(t, path, before+"in between\n"), f)
+			rename(t, path, path+".1")
+			create(t, path, before+"new\n")
+		}},
 		{name: "rotated twice and compressed", want: rest + "in between\nnew\n", only: "path", meanwhile: func(t *testing.T, path string, f *os.File) {
 			write(t, f, rest)
 			rename(t, path, path+".2")

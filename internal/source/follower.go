@@ -39,6 +39,7 @@ type follower struct {
 	marked     bool              // the patterns have been said to be followed
 	superseded []superseded      // stored positions of files whose copies are read
 	past       map[string][]seen // by name, of files that were truncated
+	elsewhere  map[Position]bool // stored positions whose files have other names since
 	unpackers  []*unpacker
 	unpacking  map[identity]bool // compressed files that are being read, by what they were
 
@@ -57,6 +58,7 @@ func newFollower(f *Files, notify bool) *follower {
 		names:     newNames(f.o.Patterns, memory.marked),
 		tails:     make(map[identity]*tail),
 		past:      make(map[string][]seen),
+		elsewhere: make(map[Position]bool),
 		unpacking: make(map[identity]bool),
 		said:      make(map[string]bool),
 	}
@@ -94,8 +96,12 @@ func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 // be slow, and stats must not wait for that.
 func (r *follower) flush(ctx context.Context, out chan<- *Batch) {
 	for _, b := range r.outbox {
-		if b.Final && r.tails[b.File.identity()] != nil {
-			continue // its number is that of a file opened since
+		id := b.File.identity()
+		if _, done := r.memory.done[id]; b.Final && (done || r.tails[id] != nil) {
+			continue // its number is that of a file met since
+		}
+		if !b.Final && !wait(ctx, r.displaced(id)) {
+			return
 		}
 		select {
 		case out <- b:

@@ -44,6 +44,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 				gone[path] = append(gone[path], p)
 			} else {
 				r.memory.drop(p.identity())
+				r.elsewhere[p] = now != backup(path)
 				newest[path] = newer(newest[path], now)
 			}
 		}
@@ -55,6 +56,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 		for _, p := range missing {
 			r.memory.drop(p.identity())
 			if now, _ := r.readCopy(ctx, out, path, p, plainToo); now != "" {
+				r.elsewhere[p] = now != path
 				newest[path] = newer(newest[path], now)
 				continue
 			}
@@ -117,6 +119,9 @@ func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now
 		if err != nil || !then.ModTime().After(fi.ModTime()) || !rotated(path, sibling) || r.names.covers(sibling) {
 			continue
 		}
+		if r.opened(strings.TrimSuffix(sibling, ".gz")) {
+			continue // it has been compressed since
+		}
 		l := lookAt(sibling)
 		if l.err != nil || r.tails[l.id] != nil || len(r.memory.byID[l.id]) > 0 || r.unpacking[l.id] {
 			continue
@@ -136,6 +141,16 @@ func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now
 		}
 		r.log.Info("reading a file that came and went while we were stopped", slog.String("path", sibling))
 	}
+}
+
+// opened reports whether an open file had this name when it was opened.
+func (r *follower) opened(path string) bool {
+	for _, t := range r.tails {
+		if t.file.Path == path {
+			return true
+		}
+	}
+	return false
 }
 
 // rotated reports whether sibling has the name path with a number or a date
