@@ -220,6 +220,7 @@ mode = "observe"
 	if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
 		t.Fatal(err)
 	}
+	rotate(0) // a first start looks back
 	d = l.tailban(exactly(75))
 	for i := range 3 {
 		get(8)
