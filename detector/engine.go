@@ -69,9 +69,8 @@ func newMode(id int, observes, passive bool) mode {
 
 // Log is one log as the engine sees it: a format, its jails, its counters.
 type Log struct {
-	Name  string
-	Steps [NumSteps]uint64 // lines, by the step at which they stopped
-	Cut   uint64           // lines longer than the reader's limit
+	Name string
+	LogCounters
 
 	// Rewritten says that the server logs as the peer what a proxy reported
 	// (nginx realip, mod_remoteip): the kernel doesn't see these addresses.
@@ -81,6 +80,13 @@ type Log struct {
 	generation uint64 // of the rules that jails is of; 0: none yet
 	jails      []*jail
 	distrust   distrust
+}
+
+// LogCounters are how many lines a log had. They may be set.
+type LogCounters struct {
+	Steps [NumSteps]uint64 // lines, by the step at which they stopped
+	Cut   uint64           // lines longer than the reader's limit
+	Late  uint64           // lines that came too late for a jail to count
 }
 
 // NewEngine makes an Engine. The options are trusted to be checked.
@@ -239,6 +245,7 @@ type candidate struct {
 // the event would have been denied.
 func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 	v.Step = StepUnmatched
+	late := e.windows.late
 	for _, j := range l.jails {
 		if !j.matcher.holds(&e.ev) {
 			continue
@@ -258,6 +265,9 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 		if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
 			e.decide(v, c, j.ruling(limit))
 		}
+	}
+	if e.windows.late != late {
+		l.Late++
 	}
 	if v.Step == StepUnmatched && forgiven {
 		v.Step = StepForgiven

@@ -330,3 +330,33 @@ func TestEngineAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a line", n)
 	}
 }
+
+// Lines that come too late are counted by log, once also if several jails would
+// have counted them, and not if it is an exception that they come too late for.
+func TestLateLines(t *testing.T) {
+	jail := func(name string, window time.Duration) Jail {
+		return Jail{Name: name, Logs: []string{"l", "other"}, Limit: 9, Window: window, Ban: bans(time.Hour)}
+	}
+	e := NewEngine(Options{
+		Jails:  []Jail{jail("short", time.Second), jail("short too", 2*time.Second), jail("long", time.Hour)},
+		Wanted: []Wanted{{Name: "uptime", Agents: []string{"UptimeBot"}, Limit: 9, Window: time.Second}},
+	})
+	l, other := nginxLog(t, e), nginxLog(t, e)
+	ask := func(l *Log, client string, sec int, agent string) Step {
+		return e.Line(l, []byte(line(client, sec, "GET / HTTP/1.1", 200, agent, "-")), false, Line{}, 0).Step
+	}
+	const busy, machine = "203.0.113.5", "203.0.113.6"
+	ask(l, busy, 5000, "x")
+	ask(l, machine, 5000, "UptimeBot")
+	ask(l, machine, 1000, "UptimeBot") // counted like everybody's then
+	if l.Late != 0 {
+		t.Errorf("%d lines are late, want none yet", l.Late)
+	}
+	if step := ask(l, busy, 3000, "x"); step != StepCounted || l.Late != 1 {
+		t.Errorf("%v, and %d lines are late, want it counted by one jail and late for two", step, l.Late)
+	}
+	ask(other, busy, 1000, "x")
+	if l.Late != 1 || other.Late != 1 {
+		t.Errorf("%d and %d lines are late, want one of each log", l.Late, other.Late)
+	}
+}

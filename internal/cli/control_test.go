@@ -106,6 +106,7 @@ func TestControlOutput(t *testing.T) {
 	}{
 		{name: "status_json", args: "status --json"},
 		{name: "status_calm", args: "status", set: func(d *fakeDaemon) { d.status = calmStatus() }},
+		{name: "status_lossy", args: "status", set: func(d *fakeDaemon) { d.status = lossyStatus() }},
 		{name: "status_last_good", args: "status", set: func(d *fakeDaemon) { d.status = lastGoodStatus() }},
 		{name: "status_check_calm", args: "status --check", set: func(d *fakeDaemon) { d.status = calmStatus() }},
 		{name: "status_check_json", args: "status --check --json", code: exitUnhealthy},

@@ -93,6 +93,22 @@ func calmStatus() *control.Status {
 	return s
 }
 
+// lossyStatus is that of logs of which all kinds of things were lost.
+func lossyStatus() *control.Status {
+	s := calmStatus()
+	file := &s.Logs[0]
+	file.Cut, file.Late, file.Gaps, file.GapBytes, file.Errors = 1, 1_204, 2, 3_400_000, 7
+	file.Files = append(file.Files,
+		control.FileStatus{Path: "/srv/www/shop.example.org/logs/access.log", State: "refused", Err: "everybody may write to the folder /srv/www/shop.example.org/logs"},
+		control.FileStatus{Path: "/var/log/nginx/api.log", State: "waiting"},
+	)
+	s.Logs = append(s.Logs, control.LogStatus{
+		Name: "syslog", Format: "nginx", Lines: 90_112, Dropped: 4_811, Refused: 12, Malformed: 1, Gaps: 1, LastLine: at(-3), LastEvent: at(-3),
+		Files: []control.FileStatus{{Path: "unix:/run/tailban-log/nginx.sock", State: "following"}},
+	})
+	return s
+}
+
 // lastGoodStatus is a daemon that started with a broken configuration.
 func lastGoodStatus() *control.Status {
 	s := calmStatus()

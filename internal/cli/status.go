@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/detector"
@@ -139,37 +139,76 @@ func logsTable(st *control.Status) *table {
 		if !l.LastEvent.IsZero() && l.LastLine.Sub(l.LastEvent).Abs() > time.Minute {
 			t.note("its last line says %s, and was read at %s", clock(l.LastEvent), clock(l.LastLine))
 		}
-		if text := lossText(&l); text != "" {
+		for _, text := range packed(losses(&l), noteWidth) {
 			t.note("%s", text)
 		}
-		for _, f := range l.Files {
-			switch {
-			case f.Err != "":
-				t.note("%s: %s: %s", f.Path, f.State, f.Err)
-			case f.State != following:
-				t.note("%s: %s", f.Path, f.State)
+		for i := range l.Files {
+			for _, text := range fileText(&l.Files[i]) {
+				t.note("%s", text)
 			}
 		}
 	}
 	return t
 }
 
-// lossText tells what of a log was not read as it should be.
-func lossText(l *control.LogStatus) string {
-	var parts []string
-	if l.Cut > 0 {
-		parts = append(parts, many(l.Cut, "line")+" too long, and cut")
+// losses tells what of a log was not read or counted as it should be.
+func losses(l *control.LogStatus) (parts []string) {
+	add := func(n uint64, what, fate string) {
+		if n > 0 {
+			parts = append(parts, many(n, what)+fate)
+		}
 	}
+	add(l.Cut, "line", " cut as too long")
+	add(l.Late, "line", " too late to count")
 	if l.Gaps > 0 {
-		parts = append(parts, "lines lost "+many(l.Gaps, "time"))
+		text := "lines lost " + many(l.Gaps, "time")
+		if l.GapBytes > 0 {
+			text += " (" + sizeText(int64(l.GapBytes)) + " or more)"
+		}
+		parts = append(parts, text)
 	}
-	if l.Errors > 0 {
-		parts = append(parts, many(l.Errors, "error")+" of reading")
-	}
+	add(l.Dropped, "message", " dropped")
+	add(l.Refused, "message", " refused")
+	add(l.Malformed, "record", " malformed")
+	add(l.Errors, "error", " of reading")
 	if l.Polling {
 		parts = append(parts, "without inotify")
 	}
-	return strings.Join(parts, ", ")
+	return parts
+}
+
+// fileText tells of a file that something is wrong with, and what. A long
+// reason gets a line of its own.
+func fileText(f *control.FileStatus) []string {
+	if f.Err == "" && f.State == following {
+		return nil
+	}
+	text := f.Path + ": " + f.State
+	if f.Err == "" {
+		return []string{text}
+	}
+	if whole := text + ": " + f.Err; utf8.RuneCountInString(whole) <= noteWidth {
+		return []string{whole}
+	}
+	return []string{text, "  " + f.Err}
+}
+
+// noteWidth is what a note may take of a screen of 80 columns.
+const noteWidth = 80 - 2*tableIndent
+
+// packed joins parts with commas to lines of at most width columns; only a part
+// that is longer alone is a longer line.
+func packed(parts []string, width int) (lines []string) {
+	for _, p := range parts {
+		if n := len(lines); n > 0 && utf8.RuneCountInString(lines[n-1])+len(", ,")+utf8.RuneCountInString(p) <= width {
+			lines[n-1] += ", " + p
+			continue
+		} else if n > 0 {
+			lines[n-1] += ","
+		}
+		lines = append(lines, p)
+	}
+	return lines
 }
 
 func actionsTable(st *control.Status) *table {

@@ -181,6 +181,7 @@ type LogStatus struct {
 	Steps     map[string]uint64 `json:"steps"` // lines by the step of the order of exceptions at which they stopped
 	Unparsed  uint64            `json:"unparsed"`
 	Cut       uint64            `json:"cut"`
+	Late      uint64            `json:"late"`       // lines that came too late for a jail to count
 	Gaps      uint64            `json:"gaps"`       // times that lines were lost to truncation and the like
 	GapBytes  uint64            `json:"gap_bytes"`  // lost in them, as far as is known
 	Zeros     uint64            `json:"zero_bytes"` // skipped between lines

@@ -171,12 +171,14 @@ func (e *engine) forgetKnown(f *again) {
 }
 
 // recount takes lines that were counted before through the detector. What it
-// decides was decided before.
+// decides was decided before, and the log's counters are of new lines.
 func (e *engine) recount(b *source.Batch, lines []byte) {
 	l := e.logs[b.File.Log]
 	if l == nil {
 		return
 	}
+	counters := l.LogCounters
+	defer func() { l.LogCounters = counters }()
 	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
 	for line := range bytes.Lines(lines) {
 		v := e.detect.Line(l.Log, bytes.TrimSuffix(line, []byte{'\n'}), b.Cut, at, 0)

@@ -78,6 +78,22 @@ func TestLinesSinceTheSnapshotAreReadAgain(t *testing.T) {
 	}
 }
 
+// The counters of a log are of what is new to this daemon: steps and lines
+// agree.
+func TestReadAgainIsNotCountedByLog(t *testing.T) {
+	was, s := before(t, []string{one}, []string{other})
+	r := was.restarted(s, s.windows.Positions[0].Offset)
+	r.ask(other, one, one)
+	l := r.logs["site"]
+	steps := uint64(0)
+	for _, n := range l.Steps {
+		steps += n
+	}
+	if steps != 2 || l.lines != 2 {
+		t.Errorf("%d lines, and %d by their steps, want two: the first was read again", l.lines, steps)
+	}
+}
+
 // A new line waits for all that were counted before it: here the window it
 // falls into was used up by a decision that is still to be read again.
 func TestNewLinesWait(t *testing.T) {

@@ -96,7 +96,7 @@ func (e *engine) status(s *control.Status, now time.Time) {
 		e.lookAtLog(l, now) // as it is now, not at the last upkeep
 		ls := control.LogStatus{
 			Name: l.Name, Format: l.format, Lines: l.lines, Steps: map[string]uint64{},
-			Unparsed: l.Steps[detector.StepUnparsed], Cut: l.Cut, Blind: l.health.blind,
+			Unparsed: l.Steps[detector.StepUnparsed], Cut: l.Cut, Late: l.Late, Blind: l.health.blind,
 			LastLine: utc(l.lastLine), Silent: l.silence.silent, Files: []control.FileStatus{},
 		}
 		if l.skew.alarm != 0 {

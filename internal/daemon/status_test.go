@@ -50,7 +50,8 @@ ban = "1d"
 	s.requests("127.0.0.1", 3)
 	s.requests("203.0.113.3", 1)
 	s.write(strings.ReplaceAll(line("203.0.113.2", time.Now()), `"x"`, `"sqlmap"`), "garbage\n")
-	l.counted(11)
+	s.write(line("203.0.113.4", time.Now()), line("203.0.113.4", time.Now().Add(-time.Hour)))
+	l.counted(13)
 	wait(t, "the firewall", func() bool { return l.firewall.holds("203.0.113.1/32") && l.firewall.holds("203.0.113.2/32") })
 	st := l.status()
 	wantProblems(t, st)
@@ -68,15 +69,15 @@ ban = "1d"
 		t.Errorf("deny: %+v", deny)
 	}
 	log := st.Logs[0]
-	if log.Lines != 11 || log.Unparsed != 1 || log.Bytes == 0 || log.Behind != 0 || log.Blind || log.Format != "combined" || log.LastLine.IsZero() || log.LastEvent.IsZero() {
+	if log.Lines != 13 || log.Unparsed != 1 || log.Late != 1 || log.Bytes == 0 || log.Behind != 0 || log.Blind || log.Format != "combined" || log.LastLine.IsZero() || log.LastEvent.IsZero() {
 		t.Errorf("log: %+v", log)
 	}
 	steps := uint64(0)
 	for _, n := range log.Steps {
 		steps += n
 	}
-	if steps != 11 || log.Steps[detector.StepBanned.String()] != 2 {
-		t.Errorf("steps %v, want eleven lines in all, two of them of who is banned", log.Steps)
+	if steps != 13 || log.Steps[detector.StepBanned.String()] != 2 {
+		t.Errorf("steps %v, want 13 lines in all, two of them of who is banned", log.Steps)
 	}
 	if len(log.Files) != 1 || log.Files[0].Path != s.log || log.Files[0].State != string(source.Following) || log.Files[0].Offset != int64(log.Bytes) {
 		t.Errorf("files %+v", log.Files)
