@@ -234,7 +234,7 @@ func related(path string) []string {
 // (or may become one: it is empty yet). If so it is remembered as read.
 func (r *follower) copied(n *name, l look) bool {
 	original := r.names.original(n.path)
-	if original == "" || !n.settled {
+	if original == "" {
 		return false
 	}
 	if l.size == 0 {

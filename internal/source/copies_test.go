@@ -66,6 +66,23 @@ func TestCopyInTheMaking(t *testing.T) {
 	})
 }
 
+// The same if the copy is begun just before the first start.
+func TestCopyInTheMakingAtTheStart(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, numberedLines(1, 5))
+		copied := create(t, path+".1", "")
+		o.FromStart = true
+		s := begin(t, o, path+"*")
+		s.wants(numberedLines(1, 5))
+		write(t, copied, numberedLines(1, 5))
+		of := idOf(t, copied)
+		s.until("the copy is known", func([]part) bool { return s.positions[of].Done })
+		write(t, f, "live\n")
+		s.wants(numberedLines(1, 5) + "live\n")
+	})
+}
+
 // An editor stores another file under the name: its old lines were read.
 func TestStoredAnewWhileFollowed(t *testing.T) {
 	bothWays(t, func(t *testing.T, o FilesOptions) {
