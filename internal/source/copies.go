@@ -234,7 +234,7 @@ func related(path string) []string {
 // (or may become one: it is empty yet). If so it is remembered as read.
 func (r *follower) copied(n *name, l look) bool {
 	original := r.names.original(n.path)
-	if original == "" || !n.settled {
+	if original == "" {
 		return false
 	}
 	if l.size == 0 {
@@ -275,7 +275,8 @@ func (r *follower) copied(n *name, l look) bool {
 	return false
 }
 
-// remember makes path a copy that is not read.
+// remember makes path a copy that is not read. That it isn't is known from its
+// position, if that is no place where reading has stopped: it has no Tail.
 func (r *follower) remember(path string, id identity, p Position) {
 	p.Log, p.Path, p.Dev, p.Ino, p.Done = r.o.Log, path, id.dev, id.ino, true
 	r.memory.put(id, start{Position: p, finished: true, copied: true})
@@ -358,7 +359,7 @@ func (r *follower) supersede() {
 	}
 	r.unpackers = slices.DeleteFunc(r.unpackers, func(u *unpacker) bool {
 		// Not before what it was found by: it would be found and read again.
-		needed := slices.ContainsFunc(kept, func(s superseded) bool { return s.known == u.announced })
+		needed := slices.ContainsFunc(kept, func(s superseded) bool { return s.known == nil || s.known == u.announced })
 		if needed || !closed(u.finished) {
 			return false
 		}

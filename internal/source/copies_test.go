@@ -66,6 +66,23 @@ func TestCopyInTheMaking(t *testing.T) {
 	})
 }
 
+// The same if the copy is begun just before the first start.
+func TestCopyInTheMakingAtTheStart(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, numberedLines(1, 5))
+		copied := create(t, path+".1", "")
+		o.FromStart = true
+		s := begin(t, o, path+"*")
+		s.wants(numberedLines(1, 5))
+		write(t, copied, numberedLines(1, 5))
+		of := idOf(t, copied)
+		s.until("the copy is known", func([]part) bool { return s.positions[of].Done })
+		write(t, f, "live\n")
+		s.wants(numberedLines(1, 5) + "live\n")
+	})
+}
+
 // An editor stores another file under the name: its old lines were read.
 func TestStoredAnewWhileFollowed(t *testing.T) {
 	bothWays(t, func(t *testing.T, o FilesOptions) {
@@ -151,5 +168,67 @@ func TestKnownFaults(t *testing.T) {
 			write(t, f, "tic/a.css\n")
 			s.wants("\"GET /static/a.css\n")
 		})
+	})
+}
+
+// A copy that isn't read is all that is left when the log is truncated while
+// nobody looks: what was not read is in it.
+func TestKnownCopyOfWhatIsTruncatedWhileStopped(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "")
+		s := begin(t, o, path+"*")
+		s.ready(path)
+		write(t, f, numberedLines(1, 3))
+		s.wants(numberedLines(1, 3))
+		of := idOf(t, create(t, path+".1", numberedLines(1, 5)))
+		s.until("the copy is known", func([]part) bool { return s.positions[of].Done })
+		o.Resume = s.stop()
+		must(t, f.Truncate(0))
+		write(t, f, "new\n")
+		s = begin(t, o, path+"*")
+		want := numberedLines(4, 5) + "new\n"
+		s.until("the rest", func([]part) bool { return len(s.text()) >= len(want) })
+		if !sameLines(s.text(), want) {
+			t.Errorf("got %q, want %q", s.text(), want)
+		}
+	})
+}
+
+// The position of a compressed file is forgotten after that of the file that it
+// was made of, by which it would be found and read again.
+func TestPositionOfACompressedFileIsKeptLonger(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "")
+		s := begin(t, o, path)
+		s.ready(path)
+		write(t, f, numberedLines(1, 3))
+		s.wants(numberedLines(1, 3))
+		was := idOf(t, f)
+		o.Resume = s.stop()
+		write(t, f, numberedLines(4, 5))
+		rename(t, path, path+".1")
+		pack(t, path+".1")
+		packedAs := lookAt(path + ".1.gz").id
+		packedAs.dev |= packed
+		create(t, path, "new\n")
+		s = begin(t, o, path)
+		s.until("the rest", func([]part) bool { return strings.Contains(s.text(), numberedLines(4, 5)) })
+		o.Resume = s.stop()
+		if s.positions[was].Path == "" || s.positions[packedAs].Path == "" {
+			t.Fatalf("not both positions are stored: %v", s.positions)
+		}
+		s = begin(t, o, path)
+		forgotten := func(id identity) bool { _, ok := s.positions[id]; return !ok }
+		s.until("both are forgotten", func([]part) bool {
+			if forgotten(packedAs) && !forgotten(was) {
+				t.Fatal("the position of the compressed file is forgotten first")
+			}
+			return forgotten(packedAs) && forgotten(was)
+		})
+		if strings.Contains(s.text(), numberedLine(4)) {
+			t.Errorf("read again: %q", s.text())
+		}
 	})
 }

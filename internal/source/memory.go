@@ -44,7 +44,7 @@ func newMemory(log string, stored []Position) *memory {
 		}
 		if p.Done {
 			m.done[p.identity()] = p
-			m.byID[p.identity()] = []start{{Position: p, finished: true}}
+			m.byID[p.identity()] = []start{{Position: p, finished: true, copied: p.Offset > 0 && p.TailLen == 0}}
 			continue
 		}
 		m.byID[p.identity()] = append(m.byID[p.identity()], start{Position: p})

@@ -33,6 +33,8 @@ func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path s
 	}
 	r.tails[t.file.identity()] = t
 	r.wg.Go(func() {
+		// Closed last: its number may be another file's then, at once.
+		defer t.close()
 		if !t.run(ctx, out) {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -143,14 +144,30 @@ func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now
 	}
 }
 
-// opened reports whether an open file had this name when it was opened.
+// opened reports whether an open file has this name, or had it to the last.
 func (r *follower) opened(path string) bool {
 	for _, t := range r.tails {
-		if t.file.Path == path {
+		if t.lastName() == path {
 			return true
 		}
 	}
 	return false
+}
+
+// lastName is what the file is called now or, if it was removed, was called then.
+func (t *tail) lastName() string {
+	raw, err := t.f.SyscallConn()
+	if err != nil {
+		return t.file.Path
+	}
+	name := ""
+	err2 := raw.Control(func(fd uintptr) {
+		name, err = os.Readlink("/proc/self/fd/" + strconv.FormatUint(uint64(fd), 10))
+	})
+	if err != nil || err2 != nil {
+		return t.file.Path
+	}
+	return strings.TrimSuffix(name, " (deleted)")
 }
 
 // rotated reports whether sibling has the name path with a number or a date

@@ -96,10 +96,9 @@ type tail struct {
 	lastGap time.Time // when a gap was last said
 }
 
-// run reads until the file is finished (true) or ctx is done (false). It closes
-// the file.
+// run reads until the file is finished (true) or ctx is done (false). It leaves
+// the file open.
 func (t *tail) run(ctx context.Context, out chan<- *Batch) bool {
-	defer t.close()
 	t.startWatch()
 	t.grown = time.Now()
 	if !wait(ctx, t.after) || !t.send(ctx, out, t.r.announce()) {
