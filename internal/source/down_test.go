@@ -145,6 +145,7 @@ func TestWhileStopped(t *testing.T) {
 				continue
 			}
 			t.Run(tt.name+map[bool]string{true: ", by a pattern"}[glob], func(t *testing.T) {
+				t.Parallel()
 				bothWays(t, func(t *testing.T, o FilesOptions) {
 					path := logPath(t)
 					pattern := path

@@ -35,6 +35,15 @@ func (h *head) extend(f io.ReaderAt, upTo int64) error {
 	return nil
 }
 
+// follow takes what was read at the offset from, if that is where the head ends.
+// The file itself may be another one by now.
+func (h *head) follow(from int64, data []byte) {
+	if int64(len(h.raw)) != from || from >= headMax {
+		return
+	}
+	h.raw, h.sum = append(h.raw, data[:min(len(data), headMax-len(h.raw))]...), ""
+}
+
 // matches reports whether the file still begins as it did.
 func (h *head) matches(f io.ReaderAt) (bool, error) {
 	if len(h.raw) == 0 {

@@ -15,6 +15,7 @@ type beginning struct {
 	offset int64
 	align  bool
 	after  <-chan struct{} // what to wait for before the first batch, or nil
+	found  *Position       // what the file agreed with, or nil
 }
 
 // open opens path as the file of a followed name and starts its tail, at the
@@ -73,6 +74,16 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 	if err != nil {
 		return nil, err
 	}
+	if at.found != nil {
+		// A copy is found by what stood there, so that must be what was loaded.
+		if again, err := f.Stat(); err != nil {
+			return nil, err
+		} else if ok, err := headAgrees(f, again.Size(), *at.found); err != nil {
+			return nil, err
+		} else if !ok { // truncated since
+			return r.newTail(ctx, out, f, followed, path, starting, nil)
+		}
+	}
 	r.memory.drop(id)
 	log := r.log.With(slog.String("path", path))
 	log.Info("reading log", slog.Int64("from", from), slog.Int64("size", fi.Size()))
@@ -95,7 +106,7 @@ func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id 
 	case ok:
 		// Only the position of a first batch can be inside of a line, of
 		// one that began before us; or that of a file let go unterminated.
-		b.offset, b.align = s.Offset, !s.finished
+		b.offset, b.align, b.found = s.Offset, !s.finished, &s.Position
 		return b, nil
 	case seen:
 		b.after = r.findRest(ctx, out, id, followed)

@@ -165,10 +165,8 @@ func (r *reader) resync() (moved bool, err error) {
 	}
 	end := int64(after(buf[:n], r.old, r.whole))
 	r.old = nil
-	if end == 0 {
-		return false, nil
-	}
-	return true, r.jump(end)
+	r.pass(buf[:end])
+	return end > 0, nil
 }
 
 // behind is how many bytes are left up to the size last seen.
@@ -228,8 +226,9 @@ func (r *reader) take(buf []byte, n int, start int64) (*Batch, error) {
 			return nil, err
 		}
 	case start == r.offset && chunk[0] == 0:
+		r.skipZeros(chunk)
 		r.pool.put(buf)
-		return nil, r.skipZeros(chunk)
+		return nil, nil
 	case start > r.offset:
 		i := bytes.IndexByte(chunk, '\n')
 		if i < 0 {
@@ -275,11 +274,21 @@ func (r *reader) skipLine(chunk []byte) error {
 	if r.skip = i < 0; r.skip {
 		i = len(chunk) - 1
 	}
-	err := r.jump(r.offset + int64(i) + 1)
-	if err == nil && !r.skip && r.wrap != "" {
-		r.skipRecord, err = r.inRecord(r.offset)
+	r.pass(chunk[:i+1])
+	if r.skip || r.wrap == "" {
+		return nil
 	}
+	var err error
+	r.skipRecord, err = r.inRecord(r.offset)
 	return err
+}
+
+// pass goes on behind data, which stands at the offset, without looking at the
+// file again: it may have been truncated since data was read.
+func (r *reader) pass(data []byte) {
+	r.head.follow(r.offset, data)
+	r.trail.follow(data)
+	r.offset, r.scanned = r.offset+int64(len(data)), 0
 }
 
 // jump goes on at next, without what is before.
@@ -327,6 +336,7 @@ func (r *reader) slowDown() {
 func (r *reader) emit(buf []byte, n int, next int64, cut bool) (*Batch, error) {
 	from := r.offset
 	r.offset, r.scanned, r.need = next, 0, 0
+	r.head.follow(from, buf[:n])
 	err := r.head.extend(r.f, next)
 	if next == from+int64(n) {
 		r.trail.follow(buf[:n])

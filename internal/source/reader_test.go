@@ -237,3 +237,30 @@ func TestMemoryKeepsWhatIsPutAgain(t *testing.T) {
 		t.Error("it was forgotten with its older place")
 	}
 }
+
+// What a position knows a file by is what was read, also if the file has been
+// truncated and written anew in that moment: a copy is found by it.
+func TestPositionIsOfWhatWasRead(t *testing.T) {
+	for _, content := range []string{"one\n", "\x00\x00\x00one\n"} {
+		path := logPath(t)
+		f := create(t, path, content)
+		in, err := os.Open(path)
+		must(t, err)
+		defer in.Close()
+		r, err := newReader(in, &File{}, path, 0, false, 100, "", new(pool))
+		must(t, err)
+		_, _, err = r.refresh()
+		must(t, err)
+		for r.offset < int64(len(content)) {
+			buf := []byte(content[r.offset:])
+			must(t, f.Truncate(0))
+			write(t, f, "another\n")
+			_, err = r.take(buf, len(buf), r.offset)
+			must(t, err)
+		}
+		p := r.position()
+		if p.HeadLen != int64(len(content)) || p.Head != hashHead([]byte(content)) || p.Tail != p.Head {
+			t.Errorf("%q: the position is not of what was read: %+v", content, p)
+		}
+	}
+}

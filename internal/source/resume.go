@@ -86,7 +86,8 @@ func (r *follower) resumeMoved(ctx context.Context, out chan<- *Batch, inPlace m
 	looks := make(map[string]look)
 	for path, stored := range inPlace {
 		for _, p := range stored {
-			if len(r.memory.byID[p.identity()]) > 0 && r.tails[p.identity()] == nil { // not opened
+			// Another file can have its number by now.
+			if t := r.tails[p.identity()]; t == nil || t.name != path {
 				looks[path] = lookAt(path)
 				moved[path] = append(moved[path], p)
 			}

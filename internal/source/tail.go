@@ -265,7 +265,8 @@ func (t *tail) finish(ctx context.Context, out chan<- *Batch) bool {
 func (t *tail) pause() time.Duration {
 	h := t.hold.Load()
 	if t.watch != nil && h == held {
-		return t.poll
+		// All at the same moments: each of its own would wake the process.
+		return t.poll - time.Duration(time.Now().UnixNano())%t.poll
 	}
 	quiet := time.Since(t.grown)
 	d := backoff(quiet, t.poll)

@@ -12,14 +12,15 @@ import (
 
 // skipZeros goes on behind the zero bytes that chunk, which stands at the
 // offset, begins with.
-func (r *reader) skipZeros(chunk []byte) error {
+func (r *reader) skipZeros(chunk []byte) {
 	n := int64(len(chunk) - len(bytes.TrimLeft(chunk, "\x00")))
 	next := r.offset + n
 	if n == int64(len(chunk)) {
 		next = r.data(next)
 	}
 	r.zeros += next - r.offset
-	return r.jump(next)
+	r.pass(make([]byte, min(next-r.offset, headMax)))
+	r.offset = next
 }
 
 // data is where the first byte at or behind off is that isn't in a hole, or the
