@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 )
@@ -101,12 +102,27 @@ func looseDir(path, key, otherwise string) string {
 	if err != nil || !st.Mode().IsRegular() || st.Size() > maxFile {
 		return otherwise
 	}
-	loose := map[string]any{}
-	if _, err := toml.DecodeFile(path, &loose); err != nil {
+	data, err := os.ReadFile(path)
+	if err != nil {
 		return otherwise
 	}
-	if s, ok := loose[key].(string); ok && filepath.IsAbs(s) {
-		return filepath.Clean(s)
+	// Top-level keys stand before the first table; what is wrong behind them
+	// doesn't matter here.
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			break
+		}
+		if name, _, ok := strings.Cut(line, "="); !ok || strings.TrimSpace(name) != key {
+			continue
+		}
+		loose := map[string]any{}
+		if _, err := toml.Decode(line, &loose); err != nil {
+			break
+		}
+		if s, ok := loose[key].(string); ok && filepath.IsAbs(s) {
+			return filepath.Clean(s)
+		}
 	}
 	return otherwise
 }

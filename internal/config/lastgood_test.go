@@ -45,6 +45,7 @@ func TestLastGood(t *testing.T) {
 	}{
 		{"an unknown key", top + "limits = 3\n" + base, nil},
 		{"no TOML at all", "[[[", []string{"STATE_DIRECTORY=" + state}},
+		{"no TOML behind it", top + "[[[", nil},
 		{"another type", top + "[logs]\nx = 1\n", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

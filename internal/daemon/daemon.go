@@ -79,6 +79,7 @@ func newDaemon(o Options) *daemon {
 		allow:     newAllowList(o.Config.Allow),
 		hub:       newHub(),
 		questions: make(chan question),
+		look:      lookFor,
 		reloading: make(chan struct{}, 1),
 		keep:      newSwap[*config.Config](),
 		listing:   make(chan struct{}, 1),
@@ -128,7 +129,8 @@ type daemon struct {
 	reading context.Context // of what reads logs
 	serving context.Context // of what serves the engine, and outlives it
 
-	reloading chan struct{}         // holds a token while a reload is under way, or must not begin
+	reloading chan struct{} // holds a token while a reload is under way, or must not begin
+	look      looker
 	listing   chan struct{}         // holds a token while bans are listed
 	keep      *swap[*config.Config] // of which a copy is to be kept
 
@@ -190,7 +192,8 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopServing()
 	d.reading = ctx
 	engine.snapshots.flush = d.writer.Flush
-	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), d.startKeeper(), startPart(d.serving, engine.snapshots.run)}
+	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), startPart(d.serving, engine.snapshots.run)}
+	keeper := d.startKeeper()
 	d.hosts.start(d)
 	for _, e := range d.action {
 		e.start(d)
@@ -212,8 +215,15 @@ func (d *daemon) run(ctx context.Context) error {
 	<-d.reloading
 	engine.loop(d.untilSourcesEnd(ctx), d.batches, d.questions)
 	close(d.ended)
+	whole := engine.again == nil
+	if !whole { // what has waited is counted all the same; the last snapshot stays
+		engine.settle(time.Now())
+	}
 	engine.drain(d.batches, time.Now())
-	last := engine.last(time.Now())
+	var last *snapshot
+	if whole {
+		last = engine.last(time.Now())
+	}
 
 	d.await([]*part{reloads}, reloadPatience, "a reload")
 	select {
@@ -231,6 +241,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.mu.Unlock()
 	d.await(servers, serverPatience, "an action or the state file")
+	if !waitFor(keeper.done, lastWords) {
+		d.Log.Warn("the copy of the configuration is not written: does the disk hang?")
+	}
 	if last != nil && !d.hangs && !d.unsaved {
 		d.hangs = !engine.snapshots.saveLast(last)
 	}

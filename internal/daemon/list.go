@@ -20,19 +20,23 @@ func (d *daemon) Bans(ctx context.Context, q control.BansQuery) (*control.Bans, 
 	}
 	select { // many bans are much memory: one list at a time
 	case d.listing <- struct{}{}:
-		defer func() { <-d.listing }()
 	case <-ctx.Done():
 		return nil, errBusy
 	}
-	out := &control.Bans{Bans: []control.Ban{}}
-	picked, err := asked(ctx, d, func(e *engine, now time.Time) ([]sortKey, error) {
-		out.Now = now.UTC()
-		return e.pick(&q)
+	var found pick
+	defer func(began time.Time) {
+		// Whoever asks again and again leaves the engine most of its time.
+		time.AfterFunc(listRest*found.took-time.Since(began), func() { <-d.listing })
+	}(time.Now())
+	found, err := asked(ctx, d, func(e *engine, now time.Time) (pick, error) {
+		keys, err := e.pick(&q)
+		return pick{keys, now, time.Since(now)}, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	out.Total = len(picked)
+	picked := found.keys
+	out := &control.Bans{Now: found.at.UTC(), Total: len(picked), Bans: []control.Ban{}}
 	sortKeys(picked, q.Sort)
 	if q.Sort != "packets" {
 		picked = cut(picked, q.Limit)
@@ -53,6 +57,10 @@ func (d *daemon) Bans(ctx context.Context, q control.BansQuery) (*control.Bans, 
 	return out, nil
 }
 
+// listRest is how many times longer than the look through all bans is the time
+// from one list to the next at least.
+const listRest = 20
+
 // shownAtOnce is how many bans are copied between two events.
 const shownAtOnce = 256
 
@@ -68,6 +76,13 @@ type sortKey struct {
 	target  netip.Prefix
 	at      time.Time // its end, or its beginning
 	offence int
+}
+
+// pick is what a query has picked.
+type pick struct {
+	keys []sortKey
+	at   time.Time
+	took time.Duration // on the engine's goroutine
 }
 
 // pick lists the bans that a query is about.

@@ -98,6 +98,10 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 	for _, w := range c.Warnings() {
 		r.Warnings = append(r.Warnings, w.String())
 	}
+	// Lines that are read again after the start come first.
+	if err := d.ask(ctx, func(*engine, time.Time) {}); err != nil {
+		return nil, err
+	}
 	freed, err := d.change(ctx, was, n)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bytes"
-	"math"
 	"time"
 
 	"github.com/tailban/tailban/detector"
@@ -21,6 +20,8 @@ const (
 
 	// rereadPatience is how long the next line to be read again may take, and
 	// rereadLimit all of them. What has not come by then is left out.
+	// The first takes as long as whatever reads it takes to start.
+	firstPatience  = 10 * time.Second
 	rereadPatience = 2 * time.Second
 	rereadLimit    = 30 * time.Second
 )
@@ -38,8 +39,7 @@ type rereading struct {
 // again is a file that is read again.
 type again struct {
 	from     int64          // where that begins
-	upTo     int64          // lines before it were counted before
-	wait     int64          // up to where lines that are new have to wait for it
+	upTo     int64          // lines before it were counted before; lines that are new wait for them
 	position state.Position // what is stored for it
 	next     int64          // up to where it has been read
 	begun    bool
@@ -105,9 +105,6 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	if f.next = b.Next; len(b.Data) > 0 {
 		f.next = b.Offset
 	}
-	if f.next >= f.wait || b.Final {
-		e.reached(f)
-	}
 	if f.next >= f.upTo || b.Final {
 		e.forgetKnown(f)
 	}
@@ -121,14 +118,8 @@ func (f *again) fits(b *source.Batch) bool {
 		f.begun, f.next = true, f.from
 		return b.Offset == f.from
 	}
-	is, was := &b.Position, source.Position(f.position)
-	switch {
-	case b.Offset < f.next, is.HeadLen == was.HeadLen && is.Head != was.Head:
-		return false
-	case b.Offset == 0 && int64(len(b.Data)) >= was.HeadLen:
-		return f.upTo == math.MaxInt64 || was.Begins(b.Data)
-	}
-	return true
+	is, was := &b.Position, &f.position
+	return b.Offset >= f.next && (is.HeadLen != was.HeadLen || is.Head == was.Head)
 }
 
 // old is how many bytes of a batch, and how many lines if these say where they
@@ -233,13 +224,16 @@ func (e *engine) goOn(w *state.Windows, p *rereadPlan, now time.Time) {
 	n := e.detect.RestoreSnapshot(countedIn(w))
 	e.known = p.files
 	for _, f := range e.known {
-		if f.wait > f.from {
+		if f.upTo > f.from {
 			e.again.waiting++
 		} else {
 			f.reached = true
 		}
 	}
-	e.again.deadline, e.again.end = now.Add(rereadPatience), now.Add(rereadLimit)
+	e.again.deadline, e.again.end = now.Add(firstPatience), now.Add(rereadLimit)
+	if p.lost > 0 {
+		e.log.Warn("some lines since the last snapshot of the windows are not where they were, so windows lack them", "files", p.lost)
+	}
 	e.log.Info("windows go on from a snapshot", "taken", w.Taken.Format(time.RFC3339), "windows", n, "of", len(w.Rule), "bytes_to_read_again", p.bytes)
 	if e.again.waiting == 0 {
 		e.settle(now)

@@ -2,7 +2,8 @@ package daemon
 
 import (
 	"context"
-	"math"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -131,7 +132,7 @@ func TestReadingAgainIsGivenUp(t *testing.T) {
 	was, s := before(t, []string{one, other}, []string{one, other})
 	s.loaded.Bans = nil // over, or lifted
 	r := was.restarted(s, s.windows.Positions[0].Offset)
-	late := time.Now().Add(rereadPatience + time.Second)
+	late := time.Now().Add(firstPatience + time.Second)
 	if !r.again.overdue(late) || r.again.overdue(time.Now()) {
 		t.Fatal("patience is wrong")
 	}
@@ -232,9 +233,16 @@ func TestReadAgainUnderAnotherDevice(t *testing.T) {
 	r.journal.want(t, 0, "banned")
 }
 
+// headHash is how a position tells a file's beginning.
+func headHash(head string) string {
+	if head == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(head))
+	return hex.EncodeToString(sum[:16])
+}
+
 func TestPlanReread(t *testing.T) {
-	dir := t.TempDir()
-	w := write(t, filepath.Join(dir, "access.log.1"), []string{strings.Repeat("x", 99) + "\n"})
 	c := parse(t, site+`[jails.web]
 limit = 1
 window = "60s"
@@ -242,44 +250,61 @@ ban = "1h"
 [actions.report]
 type = "log"
 `)
-	p := func(ino uint64, offset int64, head string, length int64) state.Position {
-		return state.Position{Log: "site", Path: filepath.Join(dir, "access.log"), Dev: 1, Ino: ino, Offset: offset, Head: head, HeadLen: length}
+	const a, longer, b = "aaaaaaaaa", "aaaaaaaaaaaaaaaaaaaa", "bbbbbbbbb"
+	p := func(ino uint64, offset int64, head string) state.Position {
+		return state.Position{Log: "site", Path: "/var/log/access.log", Dev: 1, Ino: ino, Offset: offset, Head: headHash(head), HeadLen: int64(len(head))}
 	}
 	list := func(p ...state.Position) []state.Position { return p }
-	finished := state.Position{Log: "site", Path: filepath.Join(dir, "access.log"), Dev: w.Dev, Ino: w.Ino, Offset: 30}
-	journal := state.Position{Log: "site", Path: "journal:x", Offset: 5}
-	otherLog := p(9, 10, "a", 9)
-	otherLog.Log = "shop"
-	type file struct{ from, upTo, wait int64 }
+	journal := func(offset int64) state.Position {
+		return state.Position{Log: "site", Path: "journal:x", Offset: offset, Cursor: "x"}
+	}
+	socket := state.Position{Log: "site", Path: "unix:/x", Offset: 5}
+	otherLog, gone := p(9, 10, a), p(8, 10, a)
+	otherLog.Log, gone.Log = "shop", "gone"
+	moved := p(1, 10, a)
+	moved.Dev = 2
+	born := func(ino uint64, head string) state.Position { return p(ino, 0, head) }
+	type file struct{ from, upTo int64 }
 	for name, tt := range map[string]struct {
 		taken, stored []state.Position
+		holds         string // what the files hold now; "": there are none
 		resume        []state.Position
 		files         []file
+		lost          int
 		err           string
 	}{
-		"nothing since":         {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
-		"more since":            {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 50, "b", 40)), resume: list(p(1, 10, "a", 9)), files: []file{{10, 50, 50}}},
-		"born since":            {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 10, "a", 9), p(2, 40, "b", 30)), resume: list(p(1, 10, "a", 9), p(2, 0, "b", 30)), files: []file{{0, 40, 40}}},
-		"truncated since":       {taken: list(p(1, 1000, "a", 9)), stored: list(p(1, 50, "b", 9)), resume: list(p(1, 0, "b", 9)), files: []file{{0, 50, 50}}},
-		"and has grown":         {taken: list(p(1, 10, "a", 9)), stored: list(p(1, 50, "b", 9)), resume: list(p(1, 0, "b", 9)), files: []file{{0, 50, 50}}},
-		"finished since":        {taken: list(p(1, 10, "a", 9), finished), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9), finished), files: []file{{30, math.MaxInt64, 100}}},
-		"and removed":           {taken: list(p(1, 10, "a", 9), p(3, 10, "a", 9)), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
-		"a log that is new":     {taken: list(otherLog), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
-		"the journal":           {taken: list(p(1, 10, "a", 9)), stored: list(journal, p(1, 10, "a", 9)), resume: list(journal, p(1, 10, "a", 9))},
+		"nothing since":         {taken: list(p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
+		"more since":            {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
+		"on another device":     {taken: list(moved), stored: list(p(1, 50, a)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
+		"born since":            {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
+		"truncated since":       {taken: list(p(1, 1000, b)), stored: list(p(1, 50, a)), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
+		"and has grown":         {taken: list(p(1, 10, b)), stored: list(p(1, 50, longer)), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
+		"or is small":           {taken: list(p(1, 20, longer)), stored: list(p(1, 9, a)), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
+		"replaced while down":   {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
+		"cut short while down":  {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
+		"compressed":            {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
+		"finished since":        {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 20}}},
+		"and removed":           {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), resume: list(p(1, 10, a)), lost: 1},
+		"a log that is new":     {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
+		"the journal":           {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
+		"a socket":              {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
 		"no files at all":       {},
-		"ahead of the state":    {taken: list(p(1, 60, "a", 9)), stored: list(p(1, 50, "a", 9)), err: "ahead"},
-		"another state":         {taken: list(p(1, 60, "a", 9)), err: "does not know"},
-		"too much to read":      {taken: list(p(1, 60, "a", 9)), stored: list(p(1, 2<<30, "a", 9)), err: "bytes have been counted since"},
-		"the log is gone since": {taken: list(otherLog, p(1, 10, "a", 9)), stored: list(p(1, 10, "a", 9)), resume: list(p(1, 10, "a", 9))},
+		"ahead of the state":    {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
+		"another state":         {taken: list(p(1, 60, a)), err: "does not know"},
+		"too much to read":      {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
+		"the log is gone since": {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
 	} {
-		got, err := planReread(c, tt.taken, tt.stored)
+		look := func(_ *state.Position, n int64) ([]byte, int64, bool) {
+			return []byte(tt.holds[:min(int(n), len(tt.holds))]), int64(len(tt.holds)), tt.holds != ""
+		}
+		got, err := planReread(c, tt.taken, tt.stored, look)
 		if tt.err != "" || err != nil {
 			if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: got error %v, want %q", name, err, tt.err)
 			}
 			continue
 		}
-		if len(got.resume) != len(tt.resume) || len(got.files) != len(tt.files) {
+		if len(got.resume) != len(tt.resume) || len(got.files) != len(tt.files) || got.lost != tt.lost {
 			t.Errorf("%s: got %+v", name, got)
 			continue
 		}
@@ -289,7 +314,7 @@ type = "log"
 			}
 		}
 		for _, f := range got.files {
-			if is := (file{f.from, f.upTo, f.wait}); is != tt.files[0] {
+			if is := (file{f.from, f.upTo}); is != tt.files[0] {
 				t.Errorf("%s: read again %+v, want %+v", name, is, tt.files[0])
 			}
 		}

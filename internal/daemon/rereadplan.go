@@ -3,13 +3,14 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/state"
 )
 
@@ -22,7 +23,14 @@ type rereadPlan struct {
 	files  map[state.PositionKey]*again // that are read from before their stored position
 	resume []state.Position             // of all files
 	bytes  int64                        // to be read again
+	lost   int                          // files with lines since the snapshot that can't be read again
+
+	look looker
 }
+
+// looker finds the file of a position in its folder, under any name, and
+// returns its first n bytes, or all if it has fewer, and its size.
+type looker func(p *state.Position, n int64) (head []byte, size int64, ok bool)
 
 // planWindows plans how to go on from the snapshot that was found; nil if there
 // is none that can be used.
@@ -30,7 +38,7 @@ func (d *daemon) planWindows() *rereadPlan {
 	if d.windows == nil {
 		return nil
 	}
-	p, err := planReread(d.config, d.windows.Positions, d.loaded.Positions)
+	p, err := planReread(d.config, d.windows.Positions, d.loaded.Positions, d.look)
 	if err != nil {
 		d.Log.Warn("windows begin at zero: the snapshot of what was counted can't be used", "taken", d.windows.Taken.Format(time.RFC3339), "err", err)
 		return nil
@@ -40,8 +48,8 @@ func (d *daemon) planWindows() *rereadPlan {
 
 // planReread compares the positions of a snapshot with those that are stored,
 // which are later. An error says why the snapshot can't be used.
-func planReread(c *config.Config, taken, stored []state.Position) (*rereadPlan, error) {
-	p := &rereadPlan{files: map[state.PositionKey]*again{}}
+func planReread(c *config.Config, taken, stored []state.Position, look looker) (*rereadPlan, error) {
+	p := &rereadPlan{files: map[state.PositionKey]*again{}, look: look}
 	then := map[state.PositionKey]*state.Position{}
 	followed := map[string]bool{} // logs of which the snapshot knows a file
 	for i := range taken {
@@ -57,7 +65,12 @@ func planReread(c *config.Config, taken, stored []state.Position) (*rereadPlan, 
 	for i := range stored {
 		now := &stored[i]
 		was := then[now.Key()]
-		delete(then, now.Key())
+		if was == nil && isFile(now) {
+			was = sameNumber(then, now)
+		}
+		if was != nil {
+			delete(then, was.Key())
+		}
 		if err := p.add(now, was, followed[now.Log]); err != nil {
 			return nil, err
 		}
@@ -73,6 +86,17 @@ func planReread(c *config.Config, taken, stored []state.Position) (*rereadPlan, 
 	return p, nil
 }
 
+// sameNumber finds the position of a file whose device has got another number
+// since, as it can from one boot to the next.
+func sameNumber(then map[state.PositionKey]*state.Position, now *state.Position) *state.Position {
+	for _, was := range then {
+		if was.Log == now.Log && was.Ino == now.Ino && was.Path == now.Path && isFile(was) {
+			return was
+		}
+	}
+	return nil
+}
+
 // isFile reports whether a position is of a file that can be read from there
 // on: what is no file has no device, and what was found in another form a
 // device of its own.
@@ -84,59 +108,99 @@ func canReread(p *state.Position) bool { return isFile(p) || p.Cursor != "" }
 // add plans how a file, or the journal, is read that is at position now. was is
 // where it stood in the snapshot, nil if that doesn't know it.
 func (p *rereadPlan) add(now, was *state.Position, followed bool) error {
+	switch {
+	case !canReread(now), was != nil && was.Offset == now.Offset && was.Head == now.Head:
+		p.resume = append(p.resume, *now)
+		return nil
+	case isFile(now):
+		return p.addFile(now, was, followed)
+	case was == nil:
+		p.resume = append(p.resume, *now)
+		return nil
+	case was.Offset > now.Offset:
+		return fmt.Errorf("it is ahead of the state file in %s", now.Path)
+	}
+	p.again(*was, now, now.Offset)
+	return nil
+}
+
+// addFile looks at what the file holds now: it may be another one by now, or
+// have been another when the snapshot was taken.
+func (p *rereadPlan) addFile(now, was *state.Position, followed bool) error {
+	if was == nil && (!followed || now.HeadLen == 0) {
+		p.resume = append(p.resume, *now) // a log that is new since, and was read from wherever
+		return nil
+	}
+	head, _, ok := p.look(now, now.HeadLen)
+	if !ok || !source.Position(*now).Begins(head) {
+		// Compressed, removed or replaced: what is left of it is found by
+		// who reads it, from where it stood.
+		p.lost++
+		p.resume = append(p.resume, *now)
+		return nil
+	}
 	// What was read, if it was read from its first byte on.
 	born := state.Position{Log: now.Log, Path: now.Path, Dev: now.Dev, Ino: now.Ino, Head: now.Head, HeadLen: now.HeadLen}
 	switch {
-	case !canReread(now):
-		p.resume = append(p.resume, *now)
-	case was != nil && was.Offset == now.Offset:
-		p.resume = append(p.resume, *now)
-	case was != nil && now.HeadLen == was.HeadLen && now.Head != was.Head:
-		p.again(born, now) // replaced or truncated since
-	case was != nil && was.Offset < now.Offset:
-		p.again(*was, now)
-	case was != nil:
+	case was == nil:
+		p.again(born, now, now.Offset)
+	case was.HeadLen > now.HeadLen || !source.Position(*was).Begins(head):
+		p.lost++ // truncated since, or replaced: only what it holds now is there
+		p.again(born, now, now.Offset)
+	case was.Offset > now.Offset:
 		return fmt.Errorf("it is ahead of the state file, or %s was truncated since", now.Path)
-	case followed && isFile(now) && now.HeadLen > 0:
-		p.again(born, now)
-	default: // a log that is new since, and was read from wherever
-		p.resume = append(p.resume, *now)
+	default:
+		from := *was
+		from.Dev, from.Ino = now.Dev, now.Ino
+		p.again(from, now, now.Offset)
 	}
 	return nil
 }
 
-func (p *rereadPlan) again(from state.Position, now *state.Position) {
+// again has a file read from a position up to where all was counted before.
+func (p *rereadPlan) again(from state.Position, file *state.Position, upTo int64) {
 	p.resume = append(p.resume, from)
-	p.files[now.Key()] = &again{from: from.Offset, upTo: now.Offset, wait: now.Offset, position: *now}
-	p.bytes += now.Offset - from.Offset
+	p.files[from.Key()] = &again{from: from.Offset, upTo: upTo, position: *file}
+	p.bytes += upTo - from.Offset
 }
 
 // addFinished plans how a file is read that has been read to its end since, if
-// it is still there.
+// it is still there: what it holds was counted.
 func (p *rereadPlan) addFinished(was *state.Position) {
-	size, ok := sizeOf(was)
-	if !ok || size < was.Offset {
+	head, size, ok := p.look(was, was.HeadLen)
+	if !ok || size < was.Offset || !source.Position(*was).Begins(head) {
+		p.lost++
 		return
 	}
-	p.resume = append(p.resume, *was)
-	p.files[was.Key()] = &again{from: was.Offset, upTo: math.MaxInt64, wait: size, position: *was}
-	p.bytes += size - was.Offset
+	p.again(*was, was, size)
 }
 
-// sizeOf looks for a file in the folder of its name, under any.
-func sizeOf(p *state.Position) (size int64, ok bool) {
-	entries, err := os.ReadDir(filepath.Dir(p.Path))
+// lookFor is the looker of real files.
+func lookFor(p *state.Position, n int64) (head []byte, size int64, ok bool) {
+	dir := filepath.Dir(p.Path)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, false
+		return nil, 0, false
 	}
 	for _, x := range entries {
 		info, err := x.Info()
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && uint64(st.Dev) == p.Dev && st.Ino == p.Ino {
-			return info.Size(), true
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || uint64(st.Dev) != p.Dev || st.Ino != p.Ino {
+			continue
 		}
+		f, err := openRegular(filepath.Join(dir, x.Name()))
+		if err != nil {
+			return nil, 0, false
+		}
+		defer f.Close()
+		head := make([]byte, min(n, info.Size()))
+		if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+			return nil, 0, false
+		}
+		return head, info.Size(), true
 	}
-	return 0, false
+	return nil, 0, false
 }
