@@ -216,10 +216,11 @@ func (d *daemon) run(ctx context.Context) error {
 	engine.loop(d.untilSourcesEnd(ctx), d.batches, d.questions)
 	close(d.ended)
 	whole := engine.again == nil
-	if !whole { // what has waited is counted all the same; the last snapshot stays
-		engine.settle(time.Now())
+	if whole {
+		engine.drain(d.batches, time.Now())
+	} else {
+		engine.lastOfStreams(d.batches, time.Now())
 	}
-	engine.drain(d.batches, time.Now())
 	var last *snapshot
 	if whole {
 		last = engine.last(time.Now())

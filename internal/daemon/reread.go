@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/tailban/tailban/detector"
@@ -215,6 +216,29 @@ func (e *engine) settle(now time.Time) {
 	for _, b := range r.held {
 		e.batch(b, now)
 		b.Done()
+	}
+}
+
+// lastOfStreams ends a reading again that a stop has cut off. Lines that can be
+// read again are left to the next start, which begins where this one has; only
+// the others are counted.
+func (e *engine) lastOfStreams(batches <-chan *source.Batch, now time.Time) {
+	once := func(b *source.Batch) bool {
+		p := state.Position(b.Position)
+		return !canReread(&p)
+	}
+	e.again.held = slices.DeleteFunc(e.again.held, func(b *source.Batch) bool { return !once(b) })
+	e.settle(now)
+	for {
+		select {
+		case b := <-batches:
+			if once(b) {
+				e.batch(b, now)
+			}
+			b.Done()
+		default:
+			return
+		}
 	}
 }
 
