@@ -310,15 +310,22 @@ func (i *inside) nginx() {
 		return errors.Join(err, resp.Body.Close())
 	}
 	i.wait("nginx", func() bool { return get("/begin") == nil })
-	// Slow enough for what comes during a restart to fit into the send buffer
-	// of a worker: docs/sources.md tells how much that is.
-	const requests = 600
+	// Never more on the way than fits into the send buffer of a worker, however
+	// long a restart takes: docs/sources.md tells how much that is.
+	const requests, onTheWay = 600, 100
+	came := func() int {
+		b, _ := os.ReadFile(received) // it may not be there yet
+		return bytes.Count(b, []byte{'\n'})
+	}
 	asked := make(chan error, 1)
 	go func() {
 		pace := time.NewTicker(2 * time.Millisecond)
 		defer pace.Stop()
 		for n := range requests {
 			<-pace.C
+			for n-came() > onTheWay && i.Context().Err() == nil {
+				<-pace.C
+			}
 			if err := get(fmt.Sprintf("/%d", n)); err != nil {
 				asked <- err
 				return
