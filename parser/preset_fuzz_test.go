@@ -62,7 +62,8 @@ func FuzzSquid(f *testing.F) {
 }
 
 // FuzzGunicorn writes what a client sends where gunicorn does, with a backslash
-// before quotes only: all of it comes back.
+// before quotes only: all of it comes back. Where the referer ends and the agent
+// begins can't always be told, as backslashes of the client's stay single.
 func FuzzGunicorn(f *testing.F) {
 	f.Add("bob", "a", "r", "x")
 	f.Add(`] "GET`, `\" 200 5 "`, `\`, `" "`)
@@ -78,7 +79,7 @@ func FuzzGunicorn(f *testing.F) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		if ev.Peer.String() != "192.0.2.1" || ev.Time != 1772701201e9 || ev.Status != 404 || ev.Bytes != 12 || string(ev.User) != user ||
-			sent(&ev) != "/?"+strings.ReplaceAll(query, `\"`, `"`) || string(ev.Referer) != referer || string(ev.Agent) != agent {
+			sent(&ev) != "/?"+strings.ReplaceAll(query, `\"`, `"`) || string(ev.Referer)+`" "`+string(ev.Agent) != referer+`" "`+agent {
 			t.Fatalf("%q gave %s", line, show(&ev))
 		}
 	})
