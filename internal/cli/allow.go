@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 )
 
 func newAllow(a *connection) *cobra.Command {
@@ -49,10 +50,10 @@ end. An IPv6 address stands for its network. --end ends it early.`,
 		}
 		return answer(a.p, *asJSON, done, func(s *screen, r *control.AllowResult) {
 			if q.End {
-				s.print(targetText(r.Target), " no longer passes")
+				s.print(words.Target(r.Target), " no longer passes")
 				return
 			}
-			s.print(targetText(r.Target), " passes until ", clock(r.Until), " UTC")
+			s.print(words.Target(r.Target), " passes until ", clock(r.Until), " UTC")
 			if r.Lifted > 0 {
 				s.printf("  %s lifted", many(r.Lifted, "ban"))
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 )
 
 func newBan(a *connection) *cobra.Command {
@@ -51,7 +52,7 @@ func showBan(s *screen, r *control.BanResult) {
 	if len(r.Actions) > 0 {
 		how = " by " + commas(r.Actions)
 	}
-	s.print(targetText(r.Target), " is banned until ", clock(r.Until), " UTC", how)
+	s.print(words.Target(r.Target), " is banned until ", clock(r.Until), " UTC", how)
 	if n := len(r.Absorbed); n > 0 {
 		s.printf("  part of it now: %s inside it, %s", many(n, "ban"), someTargets(r.Absorbed, n))
 	}
@@ -65,10 +66,10 @@ const maxTargets = 10
 func someTargets(known []netip.Prefix, total int) string {
 	var names []string
 	for _, p := range known[:min(len(known), maxTargets)] {
-		names = append(names, targetText(p))
+		names = append(names, words.Target(p))
 	}
 	if n := total - len(names); n > 0 {
-		names = append(names, thousands(n)+" more")
+		names = append(names, words.Thousands(n)+" more")
 	}
 	return commas(names)
 }
@@ -136,10 +137,10 @@ func showUnban(s *screen, r *control.UnbanResult) {
 	}
 	s.print(text)
 	if r.Kept > 0 {
-		s.printf("  kept, since others want them: %s", thousands(r.Kept))
+		s.printf("  kept, since others want them: %s", words.Thousands(r.Kept))
 	}
 	if r.Cleared > 0 {
-		s.printf("  counters and offences forgotten: %s", thousands(r.Cleared))
+		s.printf("  counters and offences forgotten: %s", words.Thousands(r.Cleared))
 	}
 	showNotes(s, r.Notes)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 )
 
 func newBans(a *connection) *cobra.Command {
@@ -66,8 +67,8 @@ func showBans(s *screen, b *control.Bans) {
 				offence = max(offence, o.Offence)
 				jails = append(jails, ownerName(&o))
 			}
-			t.row(targetText(x.Target), strings.Join(jails, ", "), left(b.Now, x.Until), ago(b.Now, x.Since),
-				offenceText(offence), packetsText(x), thousands(x.Seen))
+			t.row(words.Target(x.Target), strings.Join(jails, ", "), left(b.Now, x.Until), ago(b.Now, x.Since),
+				offenceText(offence), packetsText(x), words.Thousands(x.Seen))
 			noteBan(t, x)
 		}
 		t.write(s)
@@ -76,7 +77,7 @@ func showBans(s *screen, b *control.Bans) {
 	case b.Total == 0:
 		s.print("no bans")
 	case len(b.Bans) < b.Total:
-		s.printf("%s of %s", thousands(len(b.Bans)), many(b.Total, "ban"))
+		s.printf("%s of %s", words.Thousands(len(b.Bans)), many(b.Total, "ban"))
 	default:
 		s.print(many(b.Total, "ban"))
 	}
@@ -104,7 +105,7 @@ func packetsText(b *control.Ban) styled {
 	if !counted {
 		return styled{"-", plain}
 	}
-	return styled{thousands(sum), plain}
+	return styled{words.Thousands(sum), plain}
 }
 
 // noteBan tells what is unusual about a ban: where it is not in force, and

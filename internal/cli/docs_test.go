@@ -81,7 +81,7 @@ func TestDocumentedCommands(t *testing.T) {
 			d.stay = true
 			got, _, _ = followUntil(t, d, len(d.events))
 		} else {
-			got = run(t.Context(), serve(t, d), "", words(line)[1:]...).both
+			got = run(t.Context(), serve(t, d), "", shellWords(line)[1:]...).both
 		}
 		if diff := cmp.Diff(want, got); diff != "" && !update {
 			t.Errorf("$ %s\nin %s is not what is shown (-page +shown):\n%s", line, commandsPage, diff)
@@ -100,8 +100,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// words splits a command line as a shell does, as far as the page needs it.
-func words(line string) []string {
+// shellWords splits a command line as a shell does, as far as the page needs it.
+func shellWords(line string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
 		out = append(out, m[1]+m[2]+m[3])

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/term"
+	"github.com/tailban/tailban/internal/words"
 )
 
 func newEvents(a *connection) *cobra.Command {
@@ -83,7 +84,7 @@ func showEventLine(s *screen, e *control.Event) {
 func eventText(e *control.Event) string {
 	var b strings.Builder
 	if e.Target.IsValid() {
-		fmt.Fprintf(&b, "  %-18s", targetText(e.Target))
+		fmt.Fprintf(&b, "  %-18s", words.Target(e.Target))
 	}
 	if e.Jail != "" {
 		fmt.Fprintf(&b, "  %-8s", e.Jail)

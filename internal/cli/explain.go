@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 )
 
 // offlineLine explains a line by a configuration alone, without a daemon.
@@ -186,7 +187,7 @@ func showOneBan(s *screen, x *control.Explanation, b *control.Ban) {
 	if b.Observed {
 		length += ", observed only"
 	}
-	s.print("  ", targetText(b.Target), " since ", clock(b.Since), length)
+	s.print("  ", words.Target(b.Target), " since ", clock(b.Since), length)
 	for i := range b.Owners {
 		showOwner(s, x, &b.Owners[i])
 	}
@@ -244,7 +245,7 @@ func heldPackets(at *control.AtAction) string {
 	if at.Packets == nil {
 		return ""
 	}
-	return thousands(*at.Packets) + " packets turned away"
+	return words.Thousands(*at.Packets) + " packets turned away"
 }
 
 // showPast writes what is remembered.
@@ -268,7 +269,7 @@ func showPast(s *screen, x *control.Explanation) {
 			if f.Jail != "" {
 				jail = f.Jail
 			}
-			s.printf("  %s: events before %s don't count in %s%s", targetText(f.Target), clock(f.Before), jail, reasonText(f.Reason, f.By))
+			s.printf("  %s: events before %s don't count in %s%s", words.Target(f.Target), clock(f.Before), jail, reasonText(f.Reason, f.By))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tailban/tailban/internal/words"
 )
 
 // onScreen returns what f writes on a screen of some width.
@@ -173,8 +174,8 @@ func TestNumbers(t *testing.T) {
 		{sizeText(1024), "1.0 KiB"},
 		{sizeText(64 << 20), "64.0 MiB"},
 		{sizeText(1 << 60), "1048576.0 TiB"},
-		{thousands(-1234567), "-1,234,567"},
-		{thousands(-123), "-123"},
+		{words.Thousands(-1234567), "-1,234,567"},
+		{words.Thousands(-123), "-123"},
 		{many(uint64(1), "ban"), "1 ban"},
 		{many(1_000, "ban"), "1,000 bans"},
 		{amount(2_048, "bytes"), "2.0 KiB"},

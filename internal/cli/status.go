@@ -8,6 +8,7 @@ import (
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 )
 
 func newStatus(a *connection) *cobra.Command {
@@ -109,9 +110,9 @@ func jailsTable(st *control.Status) *table {
 		if j.Mode != control.ModeEnforce {
 			mode.style = odd
 		}
-		t.row(j.Name, mode, inWindow(j.Limit, j.Window), thousands(j.Matched), thousands(j.Decisions), thousands(j.Bans), ago(st.Now, j.LastBan))
+		t.row(j.Name, mode, inWindow(j.Limit, j.Window), words.Thousands(j.Matched), words.Thousands(j.Decisions), words.Thousands(j.Bans), ago(st.Now, j.LastBan))
 		if j.Refused > 0 {
-			t.note("%s of these decisions refused: the target is protected", thousands(j.Refused))
+			t.note("%s of these decisions refused: the target is protected", words.Thousands(j.Refused))
 		}
 		if h := j.Held; h != nil {
 			until := "until it is resumed"
@@ -135,7 +136,7 @@ func logsTable(st *control.Status) *table {
 		if l.Blind {
 			parsed.style = bad
 		}
-		t.row(l.Name, l.Format, len(l.Files), thousands(l.Lines), parsed, sizeText(l.Behind), ago(st.Now, l.LastLine))
+		t.row(l.Name, l.Format, len(l.Files), words.Thousands(l.Lines), parsed, sizeText(l.Behind), ago(st.Now, l.LastLine))
 		if !l.LastEvent.IsZero() && l.LastLine.Sub(l.LastEvent).Abs() > time.Minute {
 			t.note("its last line says %s, and was read at %s", clock(l.LastEvent), clock(l.LastLine))
 		}
@@ -219,19 +220,19 @@ func actionsTable(st *control.Status) *table {
 			state = styled{"failing", bad}
 		}
 		drift := x.DriftAdded + x.DriftRemoved + x.DriftCorrected
-		t.row(x.Name, x.Type, state, thousands(x.Desired), thousands(x.Pending), thousands(drift), ago(st.Now, x.LastPass))
+		t.row(x.Name, x.Type, state, words.Thousands(x.Desired), words.Thousands(x.Pending), words.Thousands(drift), ago(st.Now, x.LastPass))
 		if x.Failing {
 			t.note("it began to fail %s: %s", ago(st.Now, x.Since), x.Err)
 		}
 		if drift > 0 {
 			t.note("found and repaired: %s missing, %s too many, %s with another end",
-				thousands(x.DriftAdded), thousands(x.DriftRemoved), thousands(x.DriftCorrected))
+				words.Thousands(x.DriftAdded), words.Thousands(x.DriftRemoved), words.Thousands(x.DriftCorrected))
 		}
 		if x.Repairs > 0 {
 			t.note("its rules, changed by others, were repaired %s", many(x.Repairs, "time"))
 		}
 		if x.Rejected > 0 {
-			t.note("bans that it could not take: %s", thousands(x.Rejected))
+			t.note("bans that it could not take: %s", words.Thousands(x.Rejected))
 		}
 	}
 	return t
@@ -240,7 +241,7 @@ func actionsTable(st *control.Status) *table {
 func budgetsTable(st *control.Status) *table {
 	t := &table{head: []string{"budget", "used", "of", "share", "dropped"}}
 	for _, b := range st.Budgets {
-		dropped := styled{thousands(b.Dropped), plain}
+		dropped := styled{words.Thousands(b.Dropped), plain}
 		if b.Dropped > 0 {
 			dropped.style = bad
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 )
 
 // clock writes a time, in UTC as everywhere.
@@ -57,17 +57,6 @@ func inWindow(n int, window float64) string {
 	return fmt.Sprintf("%d in %s", n, config.FormatDuration(seconds(window)))
 }
 
-// targetText writes a single address without its length.
-func targetText(p netip.Prefix) string {
-	switch {
-	case !p.IsValid():
-		return ""
-	case p.IsSingleIP():
-		return p.Addr().String()
-	}
-	return p.String()
-}
-
 // ownerName is who wants a ban.
 func ownerName(o *control.Owner) string {
 	if o.Jail == "" {
@@ -83,7 +72,7 @@ func stepsText[N int | uint64](steps map[string]N) string {
 	rest := maps.Clone(steps)
 	add := func(name string) {
 		if n := rest[name]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", thousands(n), name))
+			parts = append(parts, fmt.Sprintf("%s %s", words.Thousands(n), name))
 		}
 		delete(rest, name)
 	}
@@ -96,25 +85,12 @@ func stepsText[N int | uint64](steps map[string]N) string {
 	return strings.Join(parts, ", ")
 }
 
-// thousands writes a number with commas.
-func thousands[N int | int64 | uint64](n N) string {
-	s := fmt.Sprint(n)
-	var b strings.Builder
-	for i, c := range s {
-		if i > 0 && (len(s)-i)%3 == 0 && s[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
 // many is plural for numbers that can be large.
 func many[N int | int64 | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return thousands(n) + " " + what + "s"
+	return words.Thousands(n) + " " + what + "s"
 }
 
 // sizeText writes a number of bytes for a person.
@@ -134,7 +110,7 @@ func amount(n int64, unit string) string {
 	if unit == "bytes" {
 		return sizeText(n)
 	}
-	return thousands(n)
+	return words.Thousands(n)
 }
 
 // percent writes a share of a whole; all but a little is never 100 %.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 	"github.com/tailban/tailban/state"
 )
 
@@ -70,7 +71,7 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 		}
 	}
 	if !slices.ContainsFunc(owner.Actions, e.keepsAway) {
-		return nil, &control.Error{Code: control.CodeRefused, Message: "no action is in use that could turn " + text(o.target) + " away",
+		return nil, &control.Error{Code: control.CodeRefused, Message: "no action is in use that could turn " + words.Target(o.target) + " away",
 			Hint: "every jail only observes, or its actions only log"}
 	}
 	if err := e.mayBan(o); err != nil {
@@ -128,7 +129,7 @@ func (e *engine) sentence(jail string) (ladder []time.Duration, actions []string
 // mayBan says why a target must not be banned.
 func (e *engine) mayBan(o order) error {
 	if reason, yes := e.guard.Protected(o.target); yes {
-		err := &control.Error{Code: control.CodeRefused, Message: fmt.Sprintf("%s is never banned: %s", text(o.target), reason)}
+		err := &control.Error{Code: control.CodeRefused, Message: fmt.Sprintf("%s is never banned: %s", words.Target(o.target), reason)}
 		if !o.target.IsSingleIP() {
 			err.Hint = "ban the addresses or networks beside it"
 		}
@@ -172,14 +173,6 @@ func isHost(p netip.Prefix) bool {
 	return p.IsSingleIP() || p.Addr().Is6() && p.Bits() == 64
 }
 
-// text is a target as a person would write it.
-func text(p netip.Prefix) string {
-	if p.IsSingleIP() {
-		return p.Addr().String()
-	}
-	return p.String()
-}
-
 // release is an unban, its text checked.
 type release struct {
 	target  netip.Prefix // invalid: all
@@ -213,13 +206,13 @@ func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
 	if r.target.IsValid() {
 		for target, h := range e.bans.bans {
 			if target.Bits() < r.target.Bits() && target.Overlaps(r.target) {
-				out.Notes = append(out.Notes, fmt.Sprintf("%s is still banned as part of %s, until %s", text(r.target), target, until(h.end)))
+				out.Notes = append(out.Notes, fmt.Sprintf("%s is still banned as part of %s, until %s", words.Target(r.target), target, until(h.end)))
 			}
 		}
 	}
 	if d := e.config.Deny; d != nil && r.target.IsValid() && (r.jail == "" || r.jail == detector.DenyName) {
 		if i := slices.IndexFunc(d.From, func(p netip.Prefix) bool { return p.Overlaps(r.target) }); i >= 0 {
-			out.Notes = append(out.Notes, fmt.Sprintf("%s is denied by the configuration (from %s): what it sends from now on bans it again", text(r.target), d.From[i]))
+			out.Notes = append(out.Notes, fmt.Sprintf("%s is denied by the configuration (from %s): what it sends from now on bans it again", words.Target(r.target), d.From[i]))
 		}
 	}
 	before := now.Add(r.forgive)

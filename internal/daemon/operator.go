@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 	"github.com/tailban/tailban/state"
 )
 
@@ -144,7 +145,7 @@ func (d *daemon) endAllowance(ctx context.Context, c control.Caller, target neti
 		gone = len(l.byHand) < n
 	})
 	if !gone {
-		return nil, &control.Error{Code: control.CodeNotFound, Message: text(target) + " is not allowed by hand"}
+		return nil, &control.Error{Code: control.CodeNotFound, Message: words.Target(target) + " is not allowed by hand"}
 	}
 	d.writer.Put(state.Update{ForgetAllowances: []netip.Prefix{target}})
 	notes := d.stored(ctx)

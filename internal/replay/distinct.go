@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
+
+	"github.com/tailban/tailban/internal/words"
 )
 
 const (
@@ -63,7 +65,7 @@ func (d *distinct[T]) count() (n int, exact bool) {
 func (d *distinct[T]) String() string {
 	n, exact := d.count()
 	if exact {
-		return thousands(n)
+		return words.Thousands(n)
 	}
-	return "about " + thousands(n)
+	return "about " + words.Thousands(n)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/words"
 )
 
 const (
@@ -44,7 +45,7 @@ func (b byDay) write(w *strings.Builder, r *replay) {
 		if sum > 0 {
 			note = busiest(days)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", name, fits, thousands(sum), note)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", name, fits, words.Thousands(sum), note)
 	}
 	for i := range r.Config.Jails {
 		j := &r.Config.Jails[i]
@@ -55,10 +56,10 @@ func (b byDay) write(w *strings.Builder, r *replay) {
 		if r.engine.Fits(j.Name) == 0 {
 			note = "no line fits it: are its conditions right?"
 		}
-		row(j.Name, thousands(r.engine.Fits(j.Name)), note)
+		row(j.Name, words.Thousands(r.engine.Fits(j.Name)), note)
 	}
 	if r.Config.Deny != nil {
-		row(detector.DenyName, thousands(r.log.Steps[detector.StepDenied]), "")
+		row(detector.DenyName, words.Thousands(r.log.Steps[detector.StepDenied]), "")
 	}
 	tw.Flush()
 }
@@ -80,7 +81,7 @@ func busiest(days map[string]uint64) string {
 	slices.Sort(names)
 	var parts []string
 	for _, d := range names {
-		parts = append(parts, fmt.Sprintf("%s: %s", d, thousands(days[d])))
+		parts = append(parts, fmt.Sprintf("%s: %s", d, words.Thousands(days[d])))
 	}
 	if more > 0 {
 		parts = append(parts, fmt.Sprintf("and on %d more days", more))

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/words"
 )
 
 // printer writes decisions as they are made.
@@ -82,19 +81,11 @@ func (p *printer) human(d *detector.Decision) error {
 	if d.Refused != "" {
 		offence = "-"
 	}
-	_, err := fmt.Fprintf(p.w, rowFormat, clock(d.Time), targetText(d.Target), d.Jail, count, offence, until)
+	_, err := fmt.Fprintf(p.w, rowFormat, clock(d.Time), words.Target(d.Target), d.Jail, count, offence, until)
 	return err
 }
 
 func clock(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05") }
-
-// targetText writes a single address without its length.
-func targetText(p netip.Prefix) string {
-	if p.IsSingleIP() {
-		return p.Addr().String()
-	}
-	return p.String()
-}
 
 // Excerpt quotes a log line for a person: short, and with everything escaped
 // that could act on a terminal.
@@ -104,17 +95,4 @@ func Excerpt(line []byte) string {
 		return fmt.Sprintf("%+q", line)
 	}
 	return fmt.Sprintf("%+q", line[:most]) + "…"
-}
-
-// thousands writes a number with commas.
-func thousands[T int | int64 | uint64](n T) string {
-	s := fmt.Sprint(n)
-	var b strings.Builder
-	for i, c := range s {
-		if i > 0 && (len(s)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
 }

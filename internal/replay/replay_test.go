@@ -20,6 +20,7 @@ import (
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/corpus"
 	"github.com/tailban/tailban/internal/lists"
+	"github.com/tailban/tailban/internal/words"
 )
 
 func parse(t *testing.T, text string) *config.Config {
@@ -305,7 +306,7 @@ func TestStops(t *testing.T) {
 
 func TestThousands(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := thousands(n); got != want {
+		if got := words.Thousands(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

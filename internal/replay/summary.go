@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/words"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -93,7 +94,7 @@ func (l *lateLines) String() string {
 	if most >= time.Second {
 		text = config.FormatDuration(most)
 	}
-	return fmt.Sprintf("%s behind others with a later time, by up to %s (%s)", thousands(l.lines), text, l.where)
+	return fmt.Sprintf("%s behind others with a later time, by up to %s (%s)", words.Thousands(l.lines), text, l.where)
 }
 
 // shownClients is how many of the most active clients are named.
@@ -110,9 +111,9 @@ func (s *summary) writeTop(b *strings.Builder) {
 		}
 		about := ""
 		if c.over > 0 {
-			about = fmt.Sprintf(", or up to %s fewer", thousands(c.over))
+			about = fmt.Sprintf(", or up to %s fewer", words.Thousands(c.over))
 		}
-		fmt.Fprintf(tw, "%-12s\t%s\t%s%s%s\n", name, targetText(c.value), thousands(c.n), share(c.n, s.top.total), about)
+		fmt.Fprintf(tw, "%-12s\t%s\t%s%s%s\n", name, words.Target(c.value), words.Thousands(c.n), share(c.n, s.top.total), about)
 	}
 	tw.Flush()
 }
@@ -162,25 +163,25 @@ func (s *summary) write(w io.Writer, r *replay) error {
 	}
 	speed := ""
 	if s.elapsed > 0 {
-		speed = fmt.Sprintf(", %s lines a second", thousands(int64(float64(lines)/s.elapsed.Seconds())))
+		speed = fmt.Sprintf(", %s lines a second", words.Thousands(int64(float64(lines)/s.elapsed.Seconds())))
 	}
-	row("lines", "%s, read as %s%s", thousands(lines), r.conf.FormatName(), speed)
-	row("unparsed", "%s%s", thousands(steps[detector.StepUnparsed]), share(steps[detector.StepUnparsed], lines))
+	row("lines", "%s, read as %s%s", words.Thousands(lines), r.conf.FormatName(), speed)
+	row("unparsed", "%s%s", words.Thousands(steps[detector.StepUnparsed]), share(steps[detector.StepUnparsed], lines))
 	s.writeBad(&b, r, lines)
 	row("clients", "%s", s.clients)
 	s.writeTop(&b)
-	bans := thousands(s.bans)
+	bans := words.Thousands(s.bans)
 	if s.observed > 0 {
-		bans += fmt.Sprintf(", and %s by jails that only observe", thousands(s.observed))
+		bans += fmt.Sprintf(", and %s by jails that only observe", words.Thousands(s.observed))
 	}
 	row("bans", "%s; banned clients and networks: %s", bans, s.targets)
 	row("spared", "%s", s.spared(steps))
-	row("not counted", "%s of banned clients, %s that no jail is about, %s too late", thousands(steps[detector.StepBanned]),
-		thousands(steps[detector.StepUnmatched]), thousands(r.engine.Stats().Late))
+	row("not counted", "%s of banned clients, %s that no jail is about, %s too late", words.Thousands(steps[detector.StepBanned]),
+		words.Thousands(steps[detector.StepUnmatched]), words.Thousands(r.engine.Stats().Late))
 	row("late", "%s", &s.late)
 	if st := r.engine.Stats(); st.Evicted+st.Refused+st.BansEvicted > 0 {
 		row("memory", "%s windows and %s bans were dropped: raise max_memory or max_bans for exact results",
-			thousands(st.Evicted+st.Refused), thousands(st.BansEvicted))
+			words.Thousands(st.Evicted+st.Refused), words.Thousands(st.BansEvicted))
 	}
 	s.jails.write(&b, r)
 	_, err := io.WriteString(w, b.String())
@@ -200,11 +201,11 @@ func (s *summary) spared(steps *[detector.NumSteps]uint64) string {
 		{detector.StepNobody, "without a client"},
 	} {
 		if n := steps[x.step]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", thousands(n), x.what))
+			parts = append(parts, fmt.Sprintf("%s %s", words.Thousands(n), x.what))
 		}
 	}
 	if s.refused > 0 {
-		parts = append(parts, fmt.Sprintf("%s times refused by the guard", thousands(s.refused)))
+		parts = append(parts, fmt.Sprintf("%s times refused by the guard", words.Thousands(s.refused)))
 	}
 	if len(parts) == 0 {
 		return "none"
