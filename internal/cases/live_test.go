@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/daemon"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // patience is for what takes milliseconds; a busy machine needs more.
@@ -71,22 +70,7 @@ type live struct {
 }
 
 // spoken is a daemon's own log, a JSON object a line.
-type spoken struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *spoken) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
-func (s *spoken) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
-}
+type spoken struct{ syncbuf.Buffer }
 
 // start runs a daemon that reads some files, named relative to the place, and
 // counts failures: more than limit ban. more is what the log has besides.

@@ -11,17 +11,18 @@ import (
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // stopAfter interrupts a command when it has written so many lines.
 type stopAfter struct {
-	locked
+	syncbuf.Buffer
 	lines int
 	stop  func()
 }
 
 func (s *stopAfter) Write(p []byte) (int, error) {
-	n, err := s.locked.Write(p)
+	n, err := s.Buffer.Write(p)
 	if strings.Count(s.String(), "\n") >= s.lines {
 		s.stop()
 	}
@@ -33,7 +34,7 @@ func followUntil(t *testing.T, d *fakeDaemon, lines int, args ...string) (out, e
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	w := &stopAfter{lines: lines, stop: stop}
-	var e locked
+	var e syncbuf.Buffer
 	code = Main(ctx, Process{Args: append([]string{"events", "--socket-dir", serve(t, d)}, args...), Out: w, Err: &e})
 	return w.String(), e.String(), code
 }
@@ -88,7 +89,7 @@ func TestExplainLineOffline(t *testing.T) {
 		return sampleLine(), nil
 	}
 	explain := func(config string, d control.Operator, line string) (string, string, error) {
-		var out, errs locked
+		var out, errs syncbuf.Buffer
 		p := &Process{Out: &out, Err: &errs}
 		a := &connection{p: p, config: &config, socketDir: filepath.Join(dir, "none")}
 		if d != nil {

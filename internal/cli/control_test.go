@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/netip"
@@ -9,11 +8,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // serve runs a daemon's sockets, and returns their folder.
@@ -44,7 +43,7 @@ type result struct {
 
 // run runs a command on a screen of 80 columns.
 func run(ctx context.Context, dir, in string, args ...string) result {
-	var out, err, both locked
+	var out, err, both syncbuf.Buffer
 	code := Main(ctx, Process{
 		Args: append([]string{"--socket-dir", dir}, args...), Env: []string{"COLUMNS=80"},
 		In: strings.NewReader(in), Out: tee{&out, &both}, Err: tee{&err, &both},
@@ -52,24 +51,7 @@ func run(ctx context.Context, dir, in string, args ...string) result {
 	return result{out: out.String(), err: err.String(), both: both.String(), code: code}
 }
 
-type locked struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *locked) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-type tee [2]*locked
+type tee [2]*syncbuf.Buffer
 
 func (t tee) Write(p []byte) (int, error) {
 	t[1].Write(p)

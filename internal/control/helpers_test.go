@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 const patience = 20 * time.Second
@@ -206,22 +207,7 @@ func (r *rig) alive() {
 }
 
 // logBook keeps what is logged, as JSON lines.
-type logBook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBook) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
+type logBook struct{ syncbuf.Buffer }
 
 // said are the messages with that text.
 func (b *logBook) said(msg string) (all []map[string]any) {

@@ -1,18 +1,17 @@
 package daemon
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/internal/syncbuf"
 	"github.com/tailban/tailban/state"
 )
 
@@ -41,22 +40,7 @@ func line(client string, at time.Time) string {
 
 // journal is our own log, as JSON. It is an io.Writer for one handler or one
 // process.
-type journal struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.String()
-}
+type journal struct{ syncbuf.Buffer }
 
 func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))

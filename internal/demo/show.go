@@ -18,6 +18,7 @@ import (
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/netlab"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 const (
@@ -38,7 +39,7 @@ type stage struct {
 	server           *netlab.NS
 	visitor, flooder *client
 	firewall         *actions.Nftables // to look only
-	daemonLog        lockedBuffer
+	daemonLog        syncbuf.Buffer    // a child writes to it while we read
 }
 
 // show runs the demonstration. Its error says which promise was not kept.

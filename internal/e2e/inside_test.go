@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tailban/tailban/internal/source"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // inside is a source that reads the journal of the machine it runs on.
@@ -36,7 +37,7 @@ type inside struct {
 
 	j   *source.Journal
 	end func() source.Position
-	log *syncBuffer
+	log *syncbuf.Buffer
 
 	mu    sync.Mutex
 	lines []string
@@ -45,7 +46,7 @@ type inside struct {
 
 func (i *inside) begin(resume ...source.Position) {
 	i.Helper()
-	i.log = &syncBuffer{}
+	i.log = &syncbuf.Buffer{}
 	i.at = nil
 	i.j = source.NewJournal(source.JournalOptions{
 		Log: "shop", Units: i.units, Resume: resume, Logger: slog.New(slog.NewTextHandler(i.log, nil)),

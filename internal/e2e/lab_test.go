@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/netlab"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // lab is a web server and its neighbours.
@@ -182,7 +182,7 @@ func (l *lab) start(cmd *exec.Cmd) {
 type tailban struct {
 	l   *lab
 	cmd *exec.Cmd
-	log *syncBuffer
+	log *syncbuf.Buffer
 	end func() // waits for it, once
 }
 
@@ -219,7 +219,7 @@ func (l *lab) tailban(config string) *tailban {
 		l.t.Fatal(err)
 	}
 	path := l.write("jails.toml", fmt.Sprintf("state_dir = %q\nruntime_dir = %q\n", filepath.Join(l.dir, "state"), filepath.Join(l.dir, "run"))+config)
-	d := &tailban{l: l, cmd: exec.Command(bin, "run", "-c", path), log: &syncBuffer{}}
+	d := &tailban{l: l, cmd: exec.Command(bin, "run", "-c", path), log: &syncbuf.Buffer{}}
 	d.cmd.Stderr = d.log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := l.server.Start(d.cmd); err != nil {
@@ -282,21 +282,4 @@ func (l *lab) wait(what string, ok func() bool) {
 		case <-tick.C:
 		}
 	}
-}
-
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

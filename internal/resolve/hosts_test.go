@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 var errNoDNS = errors.New("no DNS")
@@ -72,22 +73,7 @@ func (d *fakeDNS) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
 // journal is our own log, to be read while it is written.
-type journal struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.buf.String()
-}
+type journal struct{ syncbuf.Buffer }
 
 // rig is Hosts that run in a bubble.
 type rig struct {

@@ -1,18 +1,18 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // The tracker of nxadm/tail, and the inotify reader below it, live as long as
@@ -223,22 +223,7 @@ func (s *session) of(id identity) string {
 }
 
 // logbook holds messages, for tests of what is said and how often.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+type logbook struct{ syncbuf.Buffer }
 
 func (l *logbook) count(s string) int { return strings.Count(l.String(), s) }
 
