@@ -8,9 +8,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/tailban/tailban/internal/wholefile"
 )
 
 // maxFile is how large a file may be that is read: more than all names with
@@ -85,7 +86,11 @@ func (h *Hosts) save() {
 	if slices.EqualFunc(known, h.stored, func(a, b Host) bool { return a.Name == b.Name && slices.Equal(a.Addresses, b.Addresses) }) {
 		return
 	}
-	if err := write(h.opt.File, known); err != nil {
+	text, err := encode(known)
+	if err == nil {
+		err = wholefile.Write(h.opt.File, text)
+	}
+	if err != nil {
 		if !h.unsafe {
 			h.opt.Log.Warn("addresses of host names can't be stored: after a restart they are unknown until they are looked up", slog.Any("err", err))
 		}
@@ -96,44 +101,4 @@ func (h *Hosts) save() {
 		h.opt.Log.Info("addresses of host names are stored again", slog.String("path", h.opt.File))
 	}
 	h.unsafe, h.stored = false, known
-}
-
-// write replaces the file as a whole: a crash leaves the old one or the new
-// one.
-func write(path string, hosts []Host) error {
-	text, err := encode(hosts)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	next := path + ".new" // one name, so that crashes leave one file at most
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		os.Remove(next)
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a rename in the folder durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync folder %s: %w", path, err)
-	}
-	return nil
 }
