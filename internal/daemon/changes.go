@@ -49,8 +49,9 @@ func changes(was, c *config.Config) []string {
 			out = appendChange(out, group.name+"."+name+": ", before[name], after[name])
 		}
 	}
+	after := topSettings(c)
 	for i, x := range topSettings(was) {
-		out = appendChange(out, "", []setting{x}, []setting{topSettings(c)[i]})
+		out = appendChange(out, "", []setting{x}, after[i:i+1])
 	}
 	return out
 }

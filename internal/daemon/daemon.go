@@ -238,7 +238,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.mu.Lock()
 	servers = append(servers, d.hosts.part)
 	for _, e := range d.action {
-		servers = append(servers, e.parts()...)
+		servers = append(servers, e.running...)
 	}
 	d.mu.Unlock()
 	d.await(servers, serverPatience, "an action or the state file")

@@ -124,9 +124,6 @@ func (e *enforcer) start(d *daemon) {
 	}
 }
 
-// parts are what runs of it.
-func (e *enforcer) parts() []*part { return e.running }
-
 // cancelled has all of it end, and returns it.
 func (e *enforcer) cancelled() []*part {
 	for _, p := range e.running {

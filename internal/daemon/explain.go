@@ -34,36 +34,38 @@ func (d *daemon) Explain(ctx context.Context, a netip.Addr) (*control.Explanatio
 		Address: a, Fill: []control.Fill{}, Offences: []control.Offence{}, Forgiven: []control.Pardon{},
 		Bans: []control.Ban{}, Seen: []control.Seen{}, Evidence: []control.Line{},
 	}, config: d.current()}
-	if _, err := asked(ctx, d, func(e *engine, now time.Time) (struct{}, error) {
-		e.explain(x, now)
-		return struct{}{}, nil
-	}); err != nil {
+	if err := d.ask(ctx, func(e *engine, now time.Time) { e.explain(x, now) }); err != nil {
 		return nil, err
 	}
 	d.fillHeld(ctx, x.Bans)
 
+	// What is known so far is taken aside: who hangs may write to the rest later.
+	known := x.known()
 	scanning, stop := context.WithTimeout(ctx, scanPatience)
 	defer stop()
 	if !waitFor(startPart(scanning, func(ctx context.Context) { d.scanLogs(ctx, x) }).done, scanPatience+time.Second) {
-		x = x.without("the logs don't answer: does a disk hang?")
+		x = known.without("the logs don't answer: does a disk hang?")
 	} else if err := d.ask(ctx, func(e *engine, now time.Time) { e.traceLines(x, now) }); err != nil {
-		x = x.without("its lines could not be judged: " + err.Error())
+		x = known.without("its lines could not be judged: " + err.Error())
 	}
 	allowed, yes := d.allow.allowed(a)
 	conclude(x.Explanation, allowed, yes)
 	if len(x.Bans) > 0 {
-		x.Through = d.through(x)
+		x.Through = d.through(x.Bans)
 	}
 	return x.Explanation, nil
 }
 
-// without is an explanation as far as it came, when a part of it may still be
-// written to by a goroutine that hangs.
-func (x *explaining) without(why string) *explaining {
+// known is a copy of the explanation before its lines are looked for.
+func (x *explaining) known() *explaining {
 	copied := *x.Explanation
-	copied.Seen, copied.Evidence = []control.Seen{}, []control.Line{}
-	copied.Notes = []string{why}
 	return &explaining{Explanation: &copied, config: x.config, owners: x.owners}
+}
+
+// without says why there are no lines.
+func (x *explaining) without(why string) *explaining {
+	x.Notes = []string{why}
+	return x
 }
 
 // explain fills in what the engine knows of an address.
@@ -104,11 +106,11 @@ func (e *engine) explain(x *explaining, now time.Time) {
 
 // nextBan is how long the next ban would be, 0 if that depends on the jail.
 func (e *engine) nextBan(history string, count int) float64 {
-	ladder, _, ok := e.sentence(history)
+	x, ok := e.sentence(history)
 	if !ok {
 		return 0
 	}
-	return ladder[min(count, len(ladder)-1)].Seconds()
+	return x.ladder[min(count, len(x.ladder)-1)].Seconds()
 }
 
 // scanLogs looks for lines of the address, in the ends of the logs and where
@@ -339,10 +341,12 @@ func conclude(x *control.Explanation, allowedBy string, allowed bool) {
 func unseen(x *control.Explanation) (conclusion, text string) {
 	lines := 0
 	steps := map[string]int{}
+	judged := 0
 	for _, s := range x.Seen {
 		lines += s.Lines
 		for step, n := range s.Steps {
 			steps[step] += n
+			judged += n
 		}
 	}
 	if lines == 0 {
@@ -353,10 +357,6 @@ func unseen(x *control.Explanation) (conclusion, text string) {
 		if most == "" || n > steps[most] || n == steps[most] && step < most {
 			most = step
 		}
-	}
-	judged := 0
-	for _, n := range steps {
-		judged += n
 	}
 	return control.Counted, fmt.Sprintf("%s is not banned: of the latest %d of its lines in the ends of the logs, most ended at: %s", x.Address, judged, most)
 }

@@ -3,22 +3,22 @@ package daemon
 import (
 	"time"
 
-	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/state"
 )
 
 // hasJail reports whether there is a jail of that name, or a [deny].
 func (e *engine) hasJail(name string) bool {
-	if name == detector.DenyName {
-		return e.config.Deny != nil
+	_, yes := e.sentence(name)
+	return yes
+}
+
+// checkOwner refuses a name that neither a jail has nor an owner of some ban.
+func (e *engine) checkOwner(name string) error {
+	if name == byHand || name == adoptedJail || e.hasJail(name) || e.owns(name) {
+		return nil
 	}
-	for i := range e.config.Jails {
-		if e.config.Jails[i].Name == name {
-			return true
-		}
-	}
-	return false
+	return e.noJail(name)
 }
 
 // noJail is the answer to who names one that isn't there.
@@ -35,12 +35,7 @@ func (e *engine) mode(name string) string {
 	if _, yes := e.held[name]; yes {
 		return control.ModeHeld
 	}
-	for i := range e.config.Jails {
-		if j := &e.config.Jails[i]; j.Name == name && j.Observe {
-			return control.ModeObserve
-		}
-	}
-	if d := e.config.Deny; name == detector.DenyName && d != nil && d.Observe {
+	if x, _ := e.sentence(name); x.observe {
 		return control.ModeObserve
 	}
 	return control.ModeEnforce

@@ -87,8 +87,10 @@ type pick struct {
 
 // pick lists the bans that a query is about.
 func (e *engine) pick(q *control.BansQuery) ([]sortKey, error) {
-	if q.Jail != "" && q.Jail != byHand && q.Jail != adoptedJail && !e.hasJail(q.Jail) && !e.owns(q.Jail) {
-		return nil, e.noJail(q.Jail)
+	if q.Jail != "" {
+		if err := e.checkOwner(q.Jail); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]sortKey, 0, len(e.bans.bans))
 	for target, h := range e.bans.bans {

@@ -42,18 +42,14 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 	owner := state.Owner{Jail: byHand, Client: o.target.Addr(), Since: now, Event: now, Offence: 1, Reason: o.reason, By: o.by}
 	length := defaultManualBan
 	if o.jail == "" {
-		for name, keeps := range e.enforcing {
-			if keeps {
-				owner.Actions = append(owner.Actions, name)
-			}
-		}
-		slices.Sort(owner.Actions)
+		owner.Actions = e.keepers()
 	} else {
-		ladder, actions, ok := e.sentence(o.jail)
+		x, ok := e.sentence(o.jail)
 		if !ok {
 			return nil, e.noJail(o.jail)
 		}
-		owner.Jail, owner.Actions, length = o.jail, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return e.reconciler[a] == nil }), ladder[0]
+		owner.Jail, length = o.jail, x.ladder[0]
+		owner.Actions = slices.DeleteFunc(slices.Clone(x.actions), func(a string) bool { return e.reconciler[a] == nil })
 	}
 	if o.length != 0 {
 		length = o.length
@@ -103,6 +99,17 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 	return r, nil
 }
 
+// keepers are the actions in use that keep clients away.
+func (e *engine) keepers() (names []string) {
+	for name, keeps := range e.enforcing {
+		if keeps {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // ownerOf is a jail's hold on a ban, nil if it has none.
 func (e *engine) ownerOf(target netip.Prefix, jail string) *state.Owner {
 	if h := e.bans.bans[target]; h != nil {
@@ -114,16 +121,22 @@ func (e *engine) ownerOf(target netip.Prefix, jail string) *state.Owner {
 }
 
 // sentence is what a jail, or [deny], does with whom it bans.
-func (e *engine) sentence(jail string) (ladder []time.Duration, actions []string, ok bool) {
+type sentence struct {
+	ladder  []time.Duration
+	actions []string
+	observe bool
+}
+
+func (e *engine) sentence(jail string) (x sentence, ok bool) {
 	if d := e.config.Deny; d != nil && jail == detector.DenyName {
-		return d.Ban, d.Actions, true
+		return sentence{d.Ban, d.Actions, d.Observe}, true
 	}
 	for i := range e.config.Jails {
 		if j := &e.config.Jails[i]; j.Name == jail {
-			return j.Ban, j.Actions, true
+			return sentence{j.Ban, j.Actions, j.Observe}, true
 		}
 	}
-	return nil, nil, false
+	return sentence{}, false
 }
 
 // mayBan says why a target must not be banned.
@@ -185,8 +198,10 @@ type release struct {
 // unban lifts bans, forgets what led to them, and has events up to now not
 // count any more, whenever they are read.
 func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
-	if r.jail != "" && r.jail != byHand && r.jail != adoptedJail && !e.hasJail(r.jail) && !e.owns(r.jail) {
-		return nil, e.noJail(r.jail)
+	if r.jail != "" {
+		if err := e.checkOwner(r.jail); err != nil {
+			return nil, err
+		}
 	}
 	out := &control.UnbanResult{Targets: []netip.Prefix{}}
 	for _, h := range e.picked(r) {

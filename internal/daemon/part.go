@@ -43,6 +43,22 @@ func waitFor(done <-chan struct{}, patience time.Duration) bool {
 	}
 }
 
+// within returns what f does, or false if that takes too long or ctx is done:
+// for what may hang on a disk. f then ends by itself, whenever it does.
+func within[T any](ctx context.Context, patience time.Duration, f func() T) (value T, ok bool) {
+	c := make(chan T, 1)
+	go func() { c <- f() }()
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case value = <-c:
+		return value, true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return value, false
+}
+
 // allOf returns a channel that is closed when all parts have ended.
 func allOf(parts []*part) <-chan struct{} {
 	done := make(chan struct{})

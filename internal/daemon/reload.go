@@ -122,21 +122,17 @@ func (d *daemon) loadConfig(ctx context.Context) (*config.Config, error) {
 		config *config.Config
 		err    error
 	}
-	done := make(chan result, 1)
-	go func() {
+	r, ok := within(ctx, loadPatience, func() result {
 		c, err := d.Load()
-		done <- result{c, err}
-	}()
-	t := time.NewTimer(loadPatience)
-	defer t.Stop()
-	select {
-	case r := <-done:
+		return result{c, err}
+	})
+	switch {
+	case ok:
 		return r.config, r.err
-	case <-t.C:
-		return nil, errors.New("the file is not read in time: does the disk hang?")
-	case <-ctx.Done():
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
+	return nil, errors.New("the file is not read in time: does the disk hang?")
 }
 
 // keepConfig has a copy kept of a configuration that came from a file and runs.
@@ -400,12 +396,7 @@ func (e *engine) dropGone(h *heldBan) (changed bool) {
 			continue
 		}
 		if len(left) == 0 && (o.Jail == byHand || o.Jail == adoptedJail) {
-			for name, keeps := range e.enforcing {
-				if keeps {
-					left = append(left, name)
-				}
-			}
-			slices.Sort(left)
+			left = e.keepers()
 		}
 		o.Actions, changed = left, true
 	}

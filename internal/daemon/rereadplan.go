@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
@@ -177,30 +174,14 @@ func (p *rereadPlan) addFinished(was *state.Position) {
 
 // lookFor is the looker of real files.
 func lookFor(p *state.Position, n int64) (head []byte, size int64, ok bool) {
-	dir := filepath.Dir(p.Path)
-	entries, err := os.ReadDir(dir)
+	f, size, err := openNumbered(p.Path, "", p.Dev, p.Ino)
 	if err != nil {
 		return nil, 0, false
 	}
-	for _, x := range entries {
-		info, err := x.Info()
-		if err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || uint64(st.Dev) != p.Dev || st.Ino != p.Ino {
-			continue
-		}
-		f, err := openRegular(filepath.Join(dir, x.Name()))
-		if err != nil {
-			return nil, 0, false
-		}
-		defer f.Close()
-		head := make([]byte, min(n, info.Size()))
-		if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-			return nil, 0, false
-		}
-		return head, info.Size(), true
+	defer f.Close()
+	head = make([]byte, min(n, size))
+	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, false
 	}
-	return nil, 0, false
+	return head, size, true
 }

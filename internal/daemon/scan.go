@@ -93,17 +93,14 @@ func (f *finder) look(ctx context.Context, file *os.File, end, size int64) (*sca
 		data, at.Offset = data[i:], at.Offset+int64(i)
 	}
 	var ev parser.Event
-	for n := 0; len(data) > 0; n++ {
+	n = 0
+	for line := range bytes.Lines(data) {
 		if n%4096 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		line := data
-		size := len(data)
-		if i := bytes.IndexByte(data, '\n'); i >= 0 {
-			line, size = data[:i], i+1
-		}
-		f.line(s, line, at, &ev)
-		data, at.Offset = data[size:], at.Offset+int64(size)
+		n++
+		f.line(s, bytes.TrimSuffix(line, []byte{'\n'}), at, &ev)
+		at.Offset += int64(len(line))
 	}
 	return s, nil
 }
@@ -138,41 +135,57 @@ func (f *finder) line(s *scan, line []byte, at detector.Line, ev *parser.Event) 
 // openLine opens the file that a line stands in: under its name, or under
 // another one in the same folder if it was rotated.
 func openLine(id *state.LineID) (*os.File, error) {
-	if f, err := openSame(id.Path, id); err == nil {
-		return f, nil
-	}
-	dir := filepath.Dir(id.Path)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
 	base := strings.TrimSuffix(filepath.Base(id.Path), filepath.Ext(id.Path))
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), base) || !e.Type().IsRegular() {
-			continue
-		}
-		if f, err := openSame(filepath.Join(dir, e.Name()), id); err == nil {
-			return f, nil
-		}
+	f, size, err := openNumbered(id.Path, base, id.Dev, id.Ino)
+	if err == nil && size <= id.Offset {
+		f.Close()
+		return nil, os.ErrNotExist
 	}
-	return nil, os.ErrNotExist
+	return f, err
 }
 
-// openSame opens a file if it is the one that holds the line.
-func openSame(path string, id *state.LineID) (*os.File, error) {
+// openNumbered opens the file of a number, and returns its size: under its
+// name, or under another in the same folder that begins with prefix.
+func openNumbered(path, prefix string, dev, ino uint64) (f *os.File, size int64, err error) {
+	if f, size, err = openIf(path, dev, ino); err == nil {
+		return f, size, nil
+	}
+	dir := filepath.Dir(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		if info, err := e.Info(); err != nil || !hasNumber(info, dev, ino) {
+			continue
+		}
+		if f, size, err = openIf(filepath.Join(dir, e.Name()), dev, ino); err == nil {
+			return f, size, nil
+		}
+	}
+	return nil, 0, os.ErrNotExist
+}
+
+// openIf opens a file if it has the number.
+func openIf(path string, dev, ino uint64) (*os.File, int64, error) {
 	f, err := openRegular(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	st, err := f.Stat()
-	if err == nil {
-		if sys, ok := st.Sys().(*syscall.Stat_t); ok && uint64(sys.Dev) == id.Dev && sys.Ino == id.Ino && st.Size() > id.Offset {
-			return f, nil
-		}
-		err = os.ErrNotExist
+	info, err := f.Stat()
+	if err == nil && hasNumber(info, dev, ino) {
+		return f, info.Size(), nil
 	}
 	f.Close()
-	return nil, err
+	return nil, 0, os.ErrNotExist
+}
+
+func hasNumber(info os.FileInfo, dev, ino uint64) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && uint64(st.Dev) == dev && st.Ino == ino
 }
 
 // openRegular opens a regular file without waiting for anything.

@@ -170,15 +170,11 @@ func (d *daemon) loadWindows() *state.Windows {
 		err     error
 	}
 	path := filepath.Join(d.Config.StateDir, windowsFile)
-	c := make(chan result, 1)
-	go func() {
+	r, ok := within(context.Background(), openPatience, func() result {
 		w, err := state.LoadWindows(path)
-		c <- result{w, err}
-	}()
-	var r result
-	select {
-	case r = <-c:
-	case <-time.After(openPatience):
+		return result{w, err}
+	})
+	if !ok {
 		r.err = errors.New("the disk does not answer")
 	}
 	if r.err != nil {

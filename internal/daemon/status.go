@@ -135,19 +135,9 @@ func (e *engine) jailStatus(name string, logs []string, limit int, window time.D
 }
 
 // statsOf asks what reads a log for its counters. On a disk that hangs it
-// gives up; the goroutine ends when the disk comes back.
+// gives up.
 func statsOf(ctx context.Context, r *reading) (logStats, bool) {
-	c := make(chan logStats, 1)
-	go func() { c <- statsNow(r.source) }()
-	t := time.NewTimer(filesPatience)
-	defer t.Stop()
-	select {
-	case s := <-c:
-		return s, true
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return logStats{}, false
+	return within(ctx, filesPatience, func() logStats { return statsNow(r.source) })
 }
 
 // logStats are the counters of what reads a log: one of the two.

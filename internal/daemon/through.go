@@ -5,26 +5,25 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 )
 
 // through says why requests of a client that is banned still reach the
 // server, as far as that can be told; "" if they don't.
-func (d *daemon) through(x *explaining) string {
-	for i := range x.Bans {
-		b := &x.Bans[i]
+func (d *daemon) through(bans []control.Ban) string {
+	for i := range bans {
+		b := &bans[i]
 		if b.Seen == 0 {
 			continue
 		}
-		if why := d.whyThrough(x.config, b); why != "" {
+		if why := d.whyThrough(b); why != "" {
 			return fmt.Sprintf("%d requests since the ban, the latest at %s: %s", b.Seen, clock(b.LastSeen), why)
 		}
 	}
 	return ""
 }
 
-func (d *daemon) whyThrough(c *config.Config, b *control.Ban) string {
+func (d *daemon) whyThrough(b *control.Ban) string {
 	if b.Observed {
 		return "nothing is enforced, as every owner of the ban only observes"
 	}

@@ -83,7 +83,7 @@ func TestThrough(t *testing.T) {
 func TestThroughOfAForwardedOwner(t *testing.T) {
 	d := newDaemon(Options{Config: parse(t, web), Log: (&journal{}).logger()})
 	b := &control.Ban{Owners: []control.Owner{{Plane: "direct"}, {Plane: "forwarded"}}}
-	if got := d.whyThrough(d.config, b); !strings.Contains(got, "come through a proxy") {
+	if got := d.whyThrough(b); !strings.Contains(got, "come through a proxy") {
 		t.Errorf("it says: %q", got)
 	}
 }
