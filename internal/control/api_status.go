@@ -1,0 +1,131 @@
+package control
+
+import "time"
+
+// Status is the daemon at a glance.
+type Status struct {
+	Version  string         `json:"version"`
+	PID      int            `json:"pid"`
+	Now      time.Time      `json:"now"`
+	Started  time.Time      `json:"started"`
+	Config   ConfigStatus   `json:"config"`
+	Healthy  bool           `json:"healthy"`
+	Problems []Problem      `json:"problems"` // why it isn't, worst first
+	Jails    []JailStatus   `json:"jails"`
+	Logs     []LogStatus    `json:"logs"`
+	Actions  []ActionStatus `json:"actions"`
+	Budgets  []Budget       `json:"budgets"`
+	Bans     int            `json:"bans"` // targets in force or, by jails that observe, not
+}
+
+// ConfigStatus is which configuration runs.
+type ConfigStatus struct {
+	Path     string    `json:"path,omitempty"`
+	Loaded   time.Time `json:"loaded"`
+	LastGood bool      `json:"last_good,omitempty"` // the file had problems at the start: what ran before it runs
+	Problems []string  `json:"problems,omitempty"`  // those problems
+}
+
+// Problem is one reason why the daemon is not healthy.
+type Problem struct {
+	Kind  string    `json:"kind"` // failing, blind, skew, behind, silent, config, held, full
+	Where string    `json:"where"`
+	Text  string    `json:"text"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Modes of a jail.
+const (
+	ModeEnforce = "enforce"
+	ModeObserve = "observe" // by the configuration
+	ModeHeld    = "held"    // observes until somebody or a timer ends that
+)
+
+// JailStatus is a jail and its counters since the start.
+type JailStatus struct {
+	Name      string    `json:"name"`
+	Mode      string    `json:"mode"`
+	Held      *Held     `json:"held,omitempty"`
+	Logs      []string  `json:"logs"`
+	Limit     int       `json:"limit"`
+	Window    float64   `json:"window_seconds"`
+	Ban       []float64 `json:"ban_seconds"` // the ladder
+	Actions   []string  `json:"actions"`
+	Matched   uint64    `json:"matched"`   // events that met its conditions
+	Decisions uint64    `json:"decisions"` // bans it asked for
+	Refused   uint64    `json:"refused"`   // of these by the guard
+	Bans      int       `json:"bans"`      // that it owns now
+	LastBan   time.Time `json:"last_ban,omitzero"`
+}
+
+// Held says why a jail only observes, and until when.
+type Held struct {
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until,omitzero"` // zero: until it is resumed
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+}
+
+// LogStatus is a log and its counters since the start.
+type LogStatus struct {
+	Name      string            `json:"name"`
+	Format    string            `json:"format"`
+	Lines     uint64            `json:"lines"`
+	Bytes     uint64            `json:"bytes"`
+	Steps     map[string]uint64 `json:"steps"` // lines by the step of the order of exceptions at which they stopped
+	Unparsed  uint64            `json:"unparsed"`
+	Cut       uint64            `json:"cut"`
+	Late      uint64            `json:"late"`       // lines that came too late for a jail to count
+	Gaps      uint64            `json:"gaps"`       // times that lines were lost to truncation and the like
+	GapBytes  uint64            `json:"gap_bytes"`  // lost in them, as far as is known
+	Zeros     uint64            `json:"zero_bytes"` // skipped between lines
+	Errors    uint64            `json:"errors"`     // of reading
+	Refused   uint64            `json:"refused"`    // messages of those who may not send
+	Dropped   uint64            `json:"dropped"`    // messages that came faster than they could be counted
+	Malformed uint64            `json:"malformed"`  // records that were none
+	Blind     bool              `json:"blind"`
+	Silent    bool              `json:"silent"`       // far longer than it ever was
+	Skew      float64           `json:"skew_seconds"` // how late its times steadily are; 0: they are right
+	Behind    int64             `json:"behind_bytes"`
+	BehindFor float64           `json:"behind_seconds"`      // for how long some of them have been there
+	LastLine  time.Time         `json:"last_line,omitzero"`  // when one was read
+	LastEvent time.Time         `json:"last_event,omitzero"` // the time in it
+	Polling   bool              `json:"polling,omitempty"`   // without inotify
+	Files     []FileStatus      `json:"files"`
+}
+
+// FileStatus is a file of a log.
+type FileStatus struct {
+	Path   string    `json:"path"`
+	State  string    `json:"state"` // following, waiting, failing …
+	Offset int64     `json:"offset"`
+	Behind int64     `json:"behind_bytes"`
+	Last   time.Time `json:"last_line,omitzero"`
+	Err    string    `json:"error,omitempty"`
+}
+
+// ActionStatus is an action that enforces, and how well it does.
+type ActionStatus struct {
+	Name           string    `json:"name"`
+	Type           string    `json:"type"`
+	Failing        bool      `json:"failing"`
+	Since          time.Time `json:"since,omitzero"` // of failing, or of working again
+	Err            string    `json:"error,omitempty"`
+	Desired        int       `json:"desired"` // bans that should be in force there
+	Pending        int       `json:"pending"` // changes that are not applied yet
+	LastPass       time.Time `json:"last_pass,omitzero"`
+	DriftAdded     uint64    `json:"drift_added"`
+	DriftRemoved   uint64    `json:"drift_removed"`
+	DriftCorrected uint64    `json:"drift_corrected"`
+	Rejected       uint64    `json:"rejected"`
+	Repairs        uint64    `json:"repairs"` // of its rules, changed by others
+}
+
+// Budget is something bounded.
+type Budget struct {
+	Name    string `json:"name"`
+	Unit    string `json:"unit"`
+	Used    int64  `json:"used"`
+	Limit   int64  `json:"limit"`
+	Dropped uint64 `json:"dropped"` // what did not fit, since the start
+}
