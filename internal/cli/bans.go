@@ -65,10 +65,10 @@ func showBans(s *screen, b *control.Bans) {
 			var jails []string
 			for _, o := range x.Owners {
 				offence = max(offence, o.Offence)
-				jails = append(jails, ownerName(&o))
+				jails = append(jails, o.Jail)
 			}
 			t.row(words.Target(x.Target), strings.Join(jails, ", "), left(b.Now, x.Until), ago(b.Now, x.Since),
-				offenceText(offence), packetsText(x), words.Thousands(x.Seen))
+				offence, packetsText(x), words.Thousands(x.Seen))
 			noteBan(t, x)
 		}
 		t.write(s)
@@ -81,14 +81,6 @@ func showBans(s *screen, b *control.Bans) {
 	default:
 		s.print(many(b.Total, "ban"))
 	}
-}
-
-// offenceText writes which offence it is; a ban by hand is none.
-func offenceText(n int) string {
-	if n == 0 {
-		return "-"
-	}
-	return fmt.Sprint(n)
 }
 
 // packetsText adds up what actions have turned away, if any of them counts.
@@ -118,7 +110,7 @@ func noteBan(t *table, b *control.Ban) {
 	}
 	for _, o := range b.Owners {
 		if text := reasonText(o.Reason, o.By); text != "" {
-			t.note("%s%s", ownerName(&o), text)
+			t.note("%s%s", o.Jail, text)
 		}
 	}
 }

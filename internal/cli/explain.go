@@ -213,7 +213,7 @@ func showOwner(s *screen, x *control.Explanation, o *control.Owner) {
 		parts = append(parts, o.Plane)
 	}
 	parts = append(parts, left(x.Now, o.Until)+" left")
-	s.print("    ", styled{ownerName(o), heading}, reasonText(o.Reason, o.By), ": ", commas(parts))
+	s.print("    ", styled{o.Jail, heading}, reasonText(o.Reason, o.By), ": ", commas(parts))
 	if o.Line != nil {
 		s.print("      at ", clock(o.Line.Time), "  ", strings.TrimSpace(requestText(o.Line)+"  "+statusText(o.Line)))
 	}

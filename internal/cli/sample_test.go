@@ -160,7 +160,7 @@ func sampleBans() *control.Bans {
 		{
 			Target: netip.MustParsePrefix("198.51.100.0/24"), Origin: "web1", Since: at(-40), Until: at(2*hour - 40),
 			Owners: []control.Owner{{
-				Since: at(-40), Until: at(2*hour - 40), Reason: "ticket 4711", By: "uid 0", Actions: []string{"firewall", "edge"},
+				Jail: control.ByHand, Client: netip.MustParseAddr("198.51.100.0"), Since: at(-40), Until: at(2*hour - 40), Event: at(-40), Offence: 1, Reason: "ticket 4711", By: "uid 0", Actions: []string{"firewall", "edge"},
 			}},
 			Actions: []control.AtAction{
 				{Action: "firewall", Until: at(2*hour - 40), Held: ptr(true), Ends: at(2*hour - 40), Packets: ptr(uint64(0))},

@@ -57,14 +57,6 @@ func inWindow(n int, window float64) string {
 	return fmt.Sprintf("%d in %s", n, config.FormatDuration(seconds(window)))
 }
 
-// ownerName is who wants a ban.
-func ownerName(o *control.Owner) string {
-	if o.Jail == "" {
-		return "by hand"
-	}
-	return o.Jail
-}
-
 // stepsText writes lines by step, in the order of exceptions; steps that this
 // program doesn't know come last.
 func stepsText[N int | uint64](steps map[string]N) string {

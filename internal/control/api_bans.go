@@ -38,6 +38,10 @@ type Ban struct {
 	LastSeen time.Time    `json:"last_seen,omitzero"`
 }
 
+// ByHand is the jail of owners who are people and named none. No jail can have
+// that name.
+const ByHand = "(by hand)"
+
 // Owner is a jail, or a person, that wants a ban.
 type Owner struct {
 	Jail    string     `json:"jail"`

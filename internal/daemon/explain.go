@@ -369,7 +369,7 @@ func owners(b *control.Ban) string {
 	var names []string
 	for i := range b.Owners {
 		names = append(names, "jail "+b.Owners[i].Jail)
-		if b.Owners[i].Jail == byHand {
+		if b.Owners[i].Jail == control.ByHand {
 			names[i] = "hand"
 		}
 	}

@@ -15,7 +15,7 @@ func (e *engine) hasJail(name string) bool {
 
 // checkOwner refuses a name that neither a jail has nor an owner of some ban.
 func (e *engine) checkOwner(name string) error {
-	if name == byHand || name == adoptedJail || e.hasJail(name) || e.owns(name) {
+	if name == control.ByHand || name == adoptedJail || e.hasJail(name) || e.owns(name) {
 		return nil
 	}
 	return e.noJail(name)

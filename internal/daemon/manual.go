@@ -12,10 +12,6 @@ import (
 	"github.com/tailban/tailban/state"
 )
 
-// byHand owns bans that a person asked for without naming a jail. It is no
-// name that a jail can have.
-const byHand = "(by hand)"
-
 const (
 	defaultManualBan = time.Hour
 	maxManualBan     = 366 * 24 * time.Hour
@@ -39,7 +35,7 @@ type order struct {
 // ban bans a target by hand.
 func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 	r := &control.BanResult{Target: o.target}
-	owner := state.Owner{Jail: byHand, Client: o.target.Addr(), Since: now, Event: now, Offence: 1, Reason: o.reason, By: o.by}
+	owner := state.Owner{Jail: control.ByHand, Client: o.target.Addr(), Since: now, Event: now, Offence: 1, Reason: o.reason, By: o.by}
 	length := defaultManualBan
 	if o.jail == "" {
 		owner.Actions = e.keepers()

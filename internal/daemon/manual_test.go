@@ -30,7 +30,7 @@ func TestBanByHand(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	u := r.one()
-	if len(u.Bans) != 1 || u.Bans[0].Owners[0].Jail != byHand || u.Bans[0].Owners[0].Reason != "scraper" || u.Bans[0].Owners[0].By != "uid 0" {
+	if len(u.Bans) != 1 || u.Bans[0].Owners[0].Jail != control.ByHand || u.Bans[0].Owners[0].Reason != "scraper" || u.Bans[0].Owners[0].By != "uid 0" {
 		t.Errorf("stored %+v", u)
 	}
 	if r.action["firewall"].until[pfx("192.0.2.1/32")].IsZero() {

@@ -361,7 +361,7 @@ func (e *engine) dropGone(h *heldBan) (changed bool) {
 		if len(left) == len(o.Actions) {
 			continue
 		}
-		if len(left) == 0 && (o.Jail == byHand || o.Jail == adoptedJail) {
+		if len(left) == 0 && (o.Jail == control.ByHand || o.Jail == adoptedJail) {
 			left = e.keepers()
 		}
 		o.Actions, changed = left, true

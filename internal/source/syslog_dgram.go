@@ -136,16 +136,24 @@ func (y *Syslog) openUnix() (*net.UnixConn, error) {
 	if y.o.File == nil {
 		return listenUnix(y.o.Address)
 	}
+	return passedPackets[*net.UnixConn](y)
+}
+
+// passedPackets takes the socket for datagrams that systemd has passed.
+func passedPackets[C interface {
+	net.PacketConn
+	syscall.Conn
+}](y *Syslog) (none C, err error) {
 	p, err := net.FilePacketConn(y.o.File)
 	if err != nil {
-		return nil, fmt.Errorf("take the socket that systemd has passed (is it a ListenDatagram=?): %w", err)
+		return none, fmt.Errorf("take the socket that systemd has passed (is it a ListenDatagram=?): %w", err)
 	}
-	c, ok := p.(*net.UnixConn)
+	c, ok := p.(C)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("the socket that systemd has passed is of another network: %s", p.LocalAddr().Network()), p.Close())
+		return none, errors.Join(fmt.Errorf("the socket that systemd has passed is of another network: %s", p.LocalAddr().Network()), p.Close())
 	}
 	if err := y.checkSocket(c, unix.SOCK_DGRAM, c.LocalAddr()); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return none, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
@@ -260,18 +268,7 @@ func (y *Syslog) openUDP(ctx context.Context) (*net.UDPConn, error) {
 		}
 		return p.(*net.UDPConn), nil //nolint:forcetypeassert // as documented
 	}
-	p, err := net.FilePacketConn(y.o.File)
-	if err != nil {
-		return nil, fmt.Errorf("take the socket that systemd has passed (is it a ListenDatagram=?): %w", err)
-	}
-	c, ok := p.(*net.UDPConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("the socket that systemd has passed is of another network: %s", p.LocalAddr().Network()), p.Close())
-	}
-	if err := y.checkSocket(c, unix.SOCK_DGRAM, c.LocalAddr()); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
+	return passedPackets[*net.UDPConn](y)
 }
 
 // setOption sets a whole number of SOL_SOCKET.
