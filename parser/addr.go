@@ -149,3 +149,21 @@ func unhex(c byte) int {
 	}
 	return -1
 }
+
+// ParsePrefix reads an address or a range as people write them, unmapped; what
+// is wider than all of IPv4 in its IPv6 form stays in that. The bits behind the
+// mask are kept.
+func ParsePrefix(s string) (netip.Prefix, bool) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, false
+	}
+	if mapped := 128 - 32; p.Addr().Is4In6() && p.Bits() >= mapped {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p, true
+}

@@ -92,3 +92,16 @@ func TestParseAddrAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestParsePrefix(t *testing.T) {
+	for in, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1/32", "192.0.2.1/24": "192.0.2.1/24", "2001:db8::1": "2001:db8::1/128", "2001:db8::/32": "2001:db8::/32",
+		"::ffff:192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.0/120": "192.0.2.0/24", "::ffff:0:0/95": "::ffff:0.0.0.0/95",
+		"": "", "x": "", "192.0.2.1/33": "", "192.0.2.1:80": "", "fe80::1%eth0": "", "fe80::1%eth0/64": "",
+	} {
+		p, ok := ParsePrefix(in)
+		if ok != (want != "") || ok && p.String() != want {
+			t.Errorf("%q is read as %v, %v, want %q", in, p, ok, want)
+		}
+	}
+}

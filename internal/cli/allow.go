@@ -37,13 +37,11 @@ end. An IPv6 address stands for its network. --end ends it early.`,
 	c.Flags().BoolVar(&q.End, "end", false, "end it instead")
 	c.Flags().StringVar(&q.Reason, "reason", "", "why, for those who ask later")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		var said string
 		var err error
-		if q.Target, said, err = target(args[0]); err != nil {
+		if q.Target, err = a.target(args[0]); err != nil {
 			return err
 		}
 		q.For = long.Seconds()
-		a.say(said)
 		done, err := a.client().Allow(c.Context(), q)
 		if err != nil {
 			return err

@@ -31,13 +31,11 @@ whatever the flags.`,
 	c.Flags().StringVar(&q.Reason, "reason", "", "why, for those who ask later")
 	c.Flags().BoolVar(&q.Force, "force", false, "even if the range is wider than /16, or than /32 for IPv6")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		var said string
 		var err error
-		if q.Target, said, err = target(args[0]); err != nil {
+		if q.Target, err = a.target(args[0]); err != nil {
 			return err
 		}
 		q.For = long.Seconds()
-		a.say(said)
 		done, err := a.client().Ban(c.Context(), q)
 		if err != nil {
 			return err
@@ -113,12 +111,10 @@ that long, and can't ban it again.`,
 	c.Flags().StringVar(&q.Reason, "reason", "", "why, for those who ask later")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 1 {
-			var said string
 			var err error
-			if q.Target, said, err = target(args[0]); err != nil {
+			if q.Target, err = a.target(args[0]); err != nil {
 				return err
 			}
-			a.say(said)
 		}
 		q.Forgive = forgive.Seconds()
 		done, err := a.client().Unban(c.Context(), q)

@@ -77,24 +77,24 @@ func (d *durationFlag) Type() string { return "time" }
 // target reads what a change is about. A single address stands for what a
 // jail would ban, which for IPv6 is its network; how it was taken is said
 // where it is not what was written.
-func target(text string) (p netip.Prefix, said string, err error) {
+func (a *connection) target(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
-		p, err = network(text)
-		return p, "", err
+		return network(text)
 	}
-	a, err := address(text)
+	addr, err := address(text)
 	if err != nil {
-		return p, "", err
+		return netip.Prefix{}, err
 	}
-	if p = detector.TargetOf(a); !p.IsSingleIP() {
-		said = fmt.Sprintf("%s is taken as its network %s; %s/%d is the address alone", a, p, a, a.BitLen())
+	p := detector.TargetOf(addr)
+	if !p.IsSingleIP() {
+		a.say(fmt.Sprintf("%s is taken as its network %s; %s/%d is the address alone", addr, p, addr, addr.BitLen()))
 	}
-	return p, said, nil
+	return p, nil
 }
 
 // network reads an address or a range, as it is written.
 func network(text string) (netip.Prefix, error) {
-	p, ok := config.ParsePrefix(text)
+	p, ok := parser.ParsePrefix(text)
 	switch {
 	case !ok:
 		return p, usageError{fmt.Errorf("%q is no address and no range like 203.0.113.0/24", text)}
@@ -116,9 +116,7 @@ func address(text string) (netip.Addr, error) {
 
 // say tells a person how what they wrote was taken.
 func (a *connection) say(text string) {
-	if text != "" {
-		fmt.Fprintln(a.p.Err, "tailban:", text)
-	}
+	fmt.Fprintln(a.p.Err, "tailban:", text)
 }
 
 // exactArgs is cobra's check with an error of ours.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/tailban/tailban/parser"
 )
 
 // filePrefix begins an entry of a list of addresses that names a file of
@@ -109,7 +111,7 @@ func (n node) parseList(path, text string, list addressList) []netip.Prefix {
 			continue
 		}
 		item := node{doc: n.doc, at: Problem{File: path, Line: number, Key: list.key}, v: line}
-		p, ok := ParsePrefix(line)
+		p, ok := parser.ParsePrefix(line)
 		switch {
 		case !ok && isHostName(line):
 			item.bad("host names stand in the configuration itself: a file holds addresses and ranges")

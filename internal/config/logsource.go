@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+
+	"github.com/tailban/tailban/parser"
 )
 
 // Syslog is a socket that receives syslog messages.
@@ -160,7 +162,7 @@ func (n node) checkUser(s string) bool {
 func (n node) networks() []netip.Prefix {
 	var out []netip.Prefix
 	n.nonEmptyTexts(func(item node, s string) bool {
-		p, ok := ParsePrefix(s)
+		p, ok := parser.ParsePrefix(s)
 		if !ok {
 			item.badAddress(s, `must be an address or a range like "10.0.0.0/8"`)
 			return false

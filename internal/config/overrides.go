@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/parser"
 )
 
 const (
@@ -66,7 +67,7 @@ func (n node) network(once unique) (netip.Prefix, bool) {
 	if !ok {
 		return netip.Prefix{}, false
 	}
-	p, ok := ParsePrefix(s)
+	p, ok := parser.ParsePrefix(s)
 	switch {
 	case !ok:
 		n.badAddress(s, `must be one address, or one range like "203.0.113.0/24"`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tailban/tailban/internal/lists"
+	"github.com/tailban/tailban/parser"
 )
 
 // Ranges wider than these are slips of the pen, or else a way to switch the
@@ -64,7 +65,7 @@ func (n node) addresses(list addressList, c *Config) []netip.Prefix {
 
 // prefix reads an address or a range.
 func (n node) prefix(s string) (netip.Prefix, bool) {
-	if p, ok := ParsePrefix(s); ok {
+	if p, ok := parser.ParsePrefix(s); ok {
 		return p, n.checkPrefix(p)
 	}
 	switch {
@@ -108,23 +109,6 @@ func (n node) checkPrefix(p netip.Prefix) bool {
 		return true
 	}
 	return false
-}
-
-// ParsePrefix reads an address or a range, unmapped. The bits behind the mask
-// are kept.
-func ParsePrefix(s string) (netip.Prefix, bool) {
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), true
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return p, false
-	}
-	if mapped := 128 - 32; p.Addr().Is4In6() && p.Bits() >= mapped {
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
-	}
-	return p, true
 }
 
 func isAddrPort(s string) bool {

@@ -159,26 +159,14 @@ func jsonKey(f reflect.StructField) string {
 // parseTarget reads an address or a network, unmapped. Its error is the rest
 // of a sentence about it.
 func parseTarget(s string) (netip.Prefix, error) {
-	text, bits, isNet := strings.Cut(s, "/")
-	a, ok := parser.ParseAddr([]byte(text))
-	if !ok || strings.Contains(text, "%") {
+	p, ok := parser.ParsePrefix(s)
+	switch {
+	case !ok:
 		return netip.Prefix{}, fmt.Errorf("has to be an address or a network, not %q", cut(s))
-	}
-	if !isNet {
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(text + "/" + bits)
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("has to be an address or a network, not %q", cut(s))
-	}
-	if p.Addr().Is4In6() {
-		if p.Bits() < 96 {
-			return netip.Prefix{}, fmt.Errorf("is %s, which is wider than all of IPv4", p)
-		}
-		p = netip.PrefixFrom(a, p.Bits()-96)
-	}
-	if p != p.Masked() {
-		return netip.Prefix{}, fmt.Errorf("has bits set behind the mask: is %s meant, or %s?", p.Masked(), a)
+	case p.Addr().Is4In6():
+		return netip.Prefix{}, fmt.Errorf("is %s, which is wider than all of IPv4", p)
+	case p != p.Masked():
+		return netip.Prefix{}, fmt.Errorf("has bits set behind the mask: is %s meant, or %s?", p.Masked(), p.Addr())
 	}
 	return p, nil
 }
