@@ -46,6 +46,8 @@ func TestThrough(t *testing.T) {
 			}
 			l := newLive(t, s, c.config+"\n"+s.config(jail), nil)
 			if c.firewall != nil {
+				// Its first full pass would otherwise meet what is set here, or not.
+				wait(t, "the first full pass", func() bool { return l.d.enforcer("firewall").reconciler.Stats().Passes > 0 })
 				l.firewall.set(c.firewall)
 			}
 			s.write(strings.Repeat(c.line("203.0.113.1", time.Now()), 3))
