@@ -167,14 +167,7 @@ func TestInsideSystemd(t *testing.T) {
 		i.end()
 		return
 	}
-	if err := unix.Mkfifo("/run/shop.pipe", 0o600); err != nil {
-		t.Fatal(err)
-	}
-	i.run("systemctl", "start", "shop.service")
-	var err error
-	if i.shop, err = os.OpenFile("/run/shop.pipe", os.O_WRONLY, 0); err != nil {
-		t.Fatal(err)
-	}
+	i.open()
 
 	// The first start begins with what comes from then on.
 	i.say("old")
@@ -195,6 +188,20 @@ func TestInsideSystemd(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("as a user who can't read the journal: %v\n%s", err, out)
+	}
+	i.sandbox()
+}
+
+// open starts the shop.
+func (i *inside) open() {
+	i.Helper()
+	if err := unix.Mkfifo("/run/shop.pipe", 0o600); err != nil {
+		i.Fatal(err)
+	}
+	i.run("systemctl", "start", "shop.service")
+	var err error
+	if i.shop, err = os.OpenFile("/run/shop.pipe", os.O_WRONLY, 0); err != nil {
+		i.Fatal(err)
 	}
 }
 
@@ -355,7 +362,7 @@ func (i *inside) nginx() {
 			}
 			return !running || size() > before
 		})
-		i.run("systemctl", "restart", "tailban.service")
+		i.run("systemctl", "restart", "receiver.service")
 	}
 	once := func(where string, lines []string) {
 		i.Helper()

@@ -14,42 +14,42 @@ import (
 // insideSystemd tells the test binary that it runs in the machine of TestJournal.
 const insideSystemd = "TAILBAN_INSIDE_SYSTEMD"
 
-// machine boots a systemd on a copy of this system, which is gone afterwards:
-// all that it mounts is in a namespace of its own. $1 is an empty folder, $2 the
-// program to run there, $3 our socket unit.
+// machine boots a systemd on a copy of this system, twice, which is gone
+// afterwards: all that it mounts is in a namespace of its own. $1 is an empty
+// folder, $2 the program of the tests, $3 tailban, $4 the folder of our units.
 const machine = `
 set -e
 mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-rm -rf "$1/root"/var/log/journal/* "$1/root"/run/log/journal
-mkdir -p "$1/root/var/log/journal"
+units="$1/root/etc/systemd/system"
+rm -rf "$1/root"/var/log/journal/* "$1/root"/run/log/journal "$1/root"/var/lib/tailban "$1/root"/var/lib/private/tailban "$units"/tailban.*
+mkdir -p "$1/root/var/log/journal" "$1/root/etc/tailban"
 cp "$2" "$1/root/inside"
-cat >"$1/root/etc/systemd/system/check.service" <<'UNIT'
-[Unit]
-After=basic.target systemd-journal-flush.service
-Requires=basic.target
-[Service]
-Type=oneshot
-Environment=TAILBAN_INSIDE_SYSTEMD=1
-ExecStart=/inside -test.v -test.run=^TestInsideSystemd$ -test.timeout=60s
-StandardOutput=file:/result
-StandardError=file:/result
-LogRateLimitIntervalSec=0
-ExecStopPost=/bin/systemctl poweroff --force
-UNIT
-cat >"$1/root/etc/systemd/system/check.target" <<'UNIT'
+cp "$3" "$1/root/usr/local/bin/tailban"
+cp "$4/tailban.service" "$units"
+cat >"$1/root/etc/tailban/jails.toml" <<'CONFIG'
+[logs.shop]
+journal = ["shop.service"]
+[jails.web]
+limit  = 2
+window = "1h"
+ban    = "1h"
+[actions.firewall]
+type = "nftables"
+CONFIG
+cat >"$units/check.target" <<'UNIT'
 [Unit]
 Requires=basic.target check.service
 AllowIsolate=yes
 UNIT
-cat >"$1/root/etc/systemd/system/shop.service" <<'UNIT'
+cat >"$units/shop.service" <<'UNIT'
 [Service]
 ExecStart=/bin/cat /run/shop.pipe
 LogRateLimitIntervalSec=0
 UNIT
-cp "$3" "$1/root/etc/systemd/system/tailban.socket"
-cat >"$1/root/etc/systemd/system/tailban.service" <<'UNIT'
+sed s/^Service=.*/Service=receiver.service/ "$4/tailban.socket" >"$units/tailban.socket"
+cat >"$units/receiver.service" <<'UNIT'
 [Unit]
 StartLimitIntervalSec=0
 [Service]
@@ -58,19 +58,38 @@ ExecStart=/inside -test.run=^TestInsideReceiver$
 StandardOutput=file:/receiver
 StandardError=file:/receiver
 UNIT
-systemd-nspawn --quiet --register=no --keep-unit --link-journal=no --private-network --console=pipe \
-	-D "$1/root" -b systemd.unit=check.target </dev/null >"$1/boot" 2>&1 || true
+for test in TestInsideSystemd TestInsideNextBoot; do
+	cat >"$units/check.service" <<UNIT
+[Unit]
+After=basic.target systemd-journal-flush.service
+Requires=basic.target
+[Service]
+Type=oneshot
+Environment=TAILBAN_INSIDE_SYSTEMD=1
+ExecStart=/inside -test.v -test.run=^$test\$ -test.timeout=60s
+StandardOutput=append:/result
+StandardError=append:/result
+LogRateLimitIntervalSec=0
+ExecStopPost=/bin/systemctl poweroff --force
+UNIT
+	systemd-nspawn --quiet --register=no --keep-unit --link-journal=no --private-network --console=pipe \
+		-D "$1/root" -b systemd.unit=check.target </dev/null >"$1/boot" 2>&1 || true
+done
 cat "$1/root/result" || cat "$1/boot"
 `
 
-// A real systemd, with its journald and journalctl: TestInsideSystemd says what
-// is tested.
+// A real systemd, with its journald and journalctl: TestInsideSystemd and
+// TestInsideNextBoot say what is tested.
 func TestJournal(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	if _, err := exec.LookPath("systemd-nspawn"); err != nil {
 		t.Skip("needs systemd-nspawn")
+	}
+	tailban, err := build()
+	if err != nil {
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
@@ -80,7 +99,7 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"/bin/sh", "-c", machine, "machine", root, program, filepath.Join("..", "..", "systemd", "tailban.socket"))
+		"/bin/sh", "-c", machine, "machine", root, program, tailban, filepath.Join("..", "..", "systemd"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	text := string(out)
@@ -89,7 +108,7 @@ func TestJournal(t *testing.T) {
 		t.Skip(text)
 	case err != nil && !strings.Contains(text, "--- "):
 		t.Skipf("this system can't run another one: %v\n%s", err, text)
-	case !strings.Contains(text, "--- PASS: TestInsideSystemd"):
+	case !strings.Contains(text, "--- PASS: TestInsideSystemd") || !strings.Contains(text, "--- PASS: TestInsideNextBoot"):
 		t.Errorf("%v\n%s", err, text)
 	default:
 		t.Log(text)

@@ -43,6 +43,7 @@ type Journal struct {
 	o       JournalOptions
 	s       *stream
 	program string
+	bootID  string // the file with the number of the running boot
 	pause   pauses
 	settle  time.Duration // how long a child lives that is well, though nothing comes
 }
@@ -54,7 +55,7 @@ const journalScheme = "journal:"
 // NewJournal starts nothing.
 func NewJournal(o JournalOptions) *Journal {
 	return &Journal{
-		o: o, program: "journalctl", pause: newPauses(), settle: 2 * time.Second,
+		o: o, program: "journalctl", bootID: "/proc/sys/kernel/random/boot_id", pause: newPauses(), settle: 2 * time.Second,
 		s: newStream(o.Log, journalScheme+strings.Join(o.Units, ","), o.MaxLine, o.Logger),
 	}
 }
@@ -66,6 +67,13 @@ func (j *Journal) Stats() StreamStats { return j.s.stats() }
 type place struct {
 	cursor string // behind this entry; empty: at the oldest
 	sure   bool   // the entry of the cursor is one of the same units
+	seen   bool   // it was there a moment ago
+}
+
+// lost reports whether the entry is gone, if the first that is shown from there
+// on is another. It isn't if that one is of a later boot: --follow shows no other.
+func (p *place) lost(first string) bool {
+	return p.cursor != "" && p.sure && (!p.seen || bootOf(p.cursor) == bootOf(first))
 }
 
 // Run implements Source. It starts from Resume each time.
@@ -127,7 +135,13 @@ func (j *Journal) args(more ...string) []string {
 // newest returns the cursor of the last entry there is, or none if there is no
 // entry: everything is to come then.
 func (j *Journal) newest(ctx context.Context) (string, error) {
-	c, err := startChild(ctx, func(string) {}, j.program, j.args("--lines=1", "--quiet")...)
+	return j.last(ctx, j.args()...)
+}
+
+// last returns the cursor of the last of the entries that the arguments select;
+// none: there is no such entry.
+func (j *Journal) last(ctx context.Context, args ...string) (string, error) {
+	c, err := startChild(ctx, func(string) {}, j.program, append([]string{"--lines=1", "--quiet"}, args...)...)
 	if err != nil {
 		return "", withHint(err)
 	}
@@ -144,16 +158,32 @@ func (j *Journal) newest(ctx context.Context) (string, error) {
 	err = c.wait()
 	said := c.says.last()
 	// Versions differ in the exit code where there is no entry.
-	if cursor == "" && err != nil && said != "" && !strings.Contains(said, "No journal files were found") {
+	if cursor == "" && err != nil && said != "" && !strings.Contains(said, noJournal) {
 		return "", withHint(err)
 	}
 	return cursor, nil
 }
 
-// follow sends entries until the child ends or ctx is done. The error is why it
-// has ended, unless that was told already.
+// follow sends what is there and then what comes, until a child fails or ctx is
+// done. The error is why it has ended, unless that was told already.
 func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) error {
-	args := []string{"--follow", "--no-tail"}
+	// With --follow, journalctl shows the running boot alone (v252: "implies
+	// --boot"), so what is left of earlier ones is read by a child before.
+	at.seen = false
+	if done, err := j.child(ctx, out, at, "--quiet"); !done {
+		return err
+	}
+	boot, err := j.boot(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = j.child(ctx, out, at, append([]string{"--follow", "--no-tail"}, boot...)...)
+	return err
+}
+
+// child sends what journalctl shows from a place on, until it ends or ctx is
+// done. It returns true if all is sent and nothing was wrong.
+func (j *Journal) child(ctx context.Context, out chan<- *Batch, at *place, args ...string) (done bool, err error) {
 	if at.cursor != "" {
 		// Not --after-cursor: if the entry of the cursor is gone, it leaves out
 		// the next one, and doesn't tell.
@@ -170,7 +200,7 @@ func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) erro
 		}
 	}, j.program, j.args(args...)...)
 	if err != nil {
-		return withHint(err)
+		return false, withHint(err)
 	}
 	settled := time.AfterFunc(j.settle, func() {
 		if !told.Load() {
@@ -178,32 +208,46 @@ func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) erro
 		}
 	})
 	defer settled.Stop()
-	if err := j.entries(ctx, out, c, at); err != nil {
-		if err = c.wait(); err == nil {
-			err = errors.New("no error was told")
-		}
-		settled.Stop()
-		if lost.Load() {
-			j.gap("the place in the journal is not known any more, reading from the oldest entry; lines may have been lost or come twice")
-			*at = place{}
-		}
-		if told.Load() {
-			return nil
-		}
-		return withHint(err)
+	shown, err := j.entries(ctx, out, c, at)
+	if err == nil {
+		c.end()
+		return false, nil
 	}
-	c.end()
-	return nil
+	err = c.wait()
+	settled.Stop()
+	done = endedWell(err, c.says.last(), shown)
+	if err == nil {
+		err = errors.New("no error was told")
+	}
+	if lost.Load() {
+		done = false
+		j.gap("the place in the journal is not known any more, reading from the oldest entry; lines may have been lost or come twice")
+		*at = place{}
+	}
+	if told.Load() {
+		return done, nil
+	}
+	return done, withHint(err)
 }
 
-// entries sends what the child writes. It returns nil if ctx is done.
-func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *place) error {
+// endedWell reports whether a child has shown all there is.
+func endedWell(err error, said string, shown bool) bool {
+	var exit *exec.ExitError
+	// Versions differ in the exit code where there is no entry.
+	return !errors.As(err, &exit) || exit.Exited() && !shown && (said == "" || strings.Contains(said, noJournal))
+}
+
+// noJournal is what journalctl says where nothing was ever written.
+const noJournal = "No journal files were found"
+
+// entries sends what the child writes, and reports whether that was anything.
+// The error is nil if ctx is done.
+func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *place) (shown bool, err error) {
 	r := newJournalReader(c.stdout, j.s.maxLine)
 	b := builder{s: j.s}
-	expect := at.cursor
-	for first := true; ; {
+	for {
 		if r.r.Buffered() == 0 && !b.flush(ctx, out) {
-			return nil
+			return shown, nil
 		}
 		err := r.next()
 		if errors.Is(err, errRecord) {
@@ -212,33 +256,29 @@ func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *
 		}
 		if err != nil {
 			if !b.flush(ctx, out) {
-				return nil
+				return shown, nil
 			}
-			return err
+			return shown, err
 		}
-		if first {
-			first = false
+		cursor, last := string(r.cursor.buf), *at
+		*at = place{cursor: cursor, sure: true, seen: true}
+		if !shown {
+			shown = true
 			j.pause.reset()
 			j.s.fine(Following)
-		}
-		cursor := string(r.cursor.buf)
-		if expect != "" {
-			known := sameEntry(cursor, expect)
-			expect = ""
-			if known {
+			if last.cursor != "" && sameEntry(cursor, last.cursor) {
 				continue
 			}
-			if at.sure {
+			if last.lost(cursor) {
 				j.gap("the journal has lost the entry that was read last, lines may have been lost (was it vacuumed?)")
 			}
 		}
-		*at = place{cursor: cursor, sure: true}
 		if !r.has {
 			j.s.malformed.Add(1)
 			continue
 		}
 		if !b.add(ctx, out, r.message.buf, r.message.over, cursor) {
-			return nil
+			return shown, nil
 		}
 	}
 }
