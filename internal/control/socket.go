@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -146,10 +147,11 @@ func (d *socketDir) bind(path, name string, a access, log *slog.Logger) (*net.Un
 	}
 	mode := a.mode
 	if a.gid != ownGroup {
-		if err := d.root.Lchown(name, -1, a.gid); err != nil {
+		if err := d.give(name, a.gid); err != nil {
 			mode = a.closed
 			log.Warn("can't give the socket to its group, whose members can't use it",
-				"socket", name, "group", a.group, "err", err, "hint", "the daemon's user has to be a member of it")
+				"socket", name, "group", a.group, "err", err,
+				"hint", "the daemon's user has to be a member of it (SupplementaryGroups= in the unit), and its unit has to allow chown (SystemCallFilter=@chown)")
 		}
 	}
 	err = d.root.Chmod(name, mode)
@@ -165,6 +167,19 @@ func (d *socketDir) bind(path, name string, a access, log *slog.Logger) (*net.Un
 		return nil, err
 	}
 	return l.(*net.UnixListener), nil
+}
+
+// give makes a file one of a group. Sandboxes may bar the call, so it isn't made
+// without need.
+func (d *socketDir) give(name string, gid int) error {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Gid == uint32(gid) {
+		return nil
+	}
+	return d.root.Lchown(name, -1, gid)
 }
 
 // unlink removes the socket if it is still the one that was made.

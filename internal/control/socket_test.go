@@ -70,6 +70,28 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// The sandbox of a unit may bar chown: a socket that is of the group anyway is
+// given to nobody.
+func TestSocketIsOfItsGroup(t *testing.T) {
+	d, err := openDir(t.TempDir())
+	check(t, err)
+	defer d.Close()
+	changed := func(name string) (at syscall.Timespec) {
+		info, err := os.Stat(filepath.Join(d.path, name))
+		check(t, err)
+		return info.Sys().(*syscall.Stat_t).Ctim
+	}
+	check(t, os.WriteFile(filepath.Join(d.path, "made"), nil, 0o600))
+	was := changed("made")
+	for now := was; now == was; now = changed("clock") { // it goes on in ticks
+		check(t, os.WriteFile(filepath.Join(d.path, "clock"), []byte("x"), 0o600))
+	}
+	check(t, d.give("made", os.Getegid()))
+	if is := changed("made"); is != was { // as after each chown
+		t.Errorf("changed at %v, last before at %v", is, was)
+	}
+}
+
 // At the end nothing is left but the lock, and a server can start again.
 func TestStartAgain(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,7 @@ cp "$2" "$1/root/inside"
 cp "$3" "$1/root/usr/local/bin/tailban"
 cp "$4/tailban.service" "$units"
 cat >"$1/root/etc/tailban/jails.toml" <<'CONFIG'
+admin_group = "adm"
 [logs.shop]
 journal = ["shop.service"]
 [jails.web]

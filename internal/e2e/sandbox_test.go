@@ -67,7 +67,8 @@ func (i *inside) request(addr, path string) string {
 	return line
 }
 
-// sandbox: the daemon reads the journal and bans under our unit.
+// sandbox: the daemon reads the journal, bans, and gives its sockets to their
+// groups under our unit, and has nothing to complain about.
 func (i *inside) sandbox() {
 	i.Helper()
 	i.daemon()
@@ -76,6 +77,16 @@ func (i *inside) sandbox() {
 	i.request("203.0.113.1", "/3")
 	i.counted(3)
 	i.wait("the ban", func() bool { return strings.Contains(i.run("/usr/local/bin/tailban", "bans"), "203.0.113.1") })
+	for line := range strings.Lines(i.run("journalctl", "-q", "-o", "cat", "_SYSTEMD_UNIT=tailban.service")) {
+		if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) {
+			i.Errorf("it said %s", line)
+		}
+	}
+	for socket, want := range map[string]string{"status.sock": "660 tailban\n", "control.sock": "660 adm\n"} {
+		if got := i.run("stat", "-c", "%a %G", "/run/tailban/"+socket); got != want {
+			i.Errorf("%s is %q, want %q", socket, got, want)
+		}
+	}
 	i.run("systemctl", "stop", "tailban.service")
 	i.stored(i.request("203.0.113.2", "/before-the-next-boot"))
 	i.run("journalctl", "--sync")
