@@ -28,13 +28,14 @@ type fileCheck struct {
 	conf     *config.Config
 	user     *access.User // who must be able to read; nil: whoever runs this
 	warnings []config.Problem
-	said     map[string]bool // what keeps a user out, so that each is told once
+	found    map[string][]os.FileInfo // by log, what its patterns lead to
+	said     map[string]bool          // what keeps a user out, so that each is told once
 }
 
 // checkFiles returns what will likely go wrong with the files of a
 // configuration, which is itself in the file path.
 func checkFiles(c *config.Config, path string, user *access.User) []config.Problem {
-	f := fileCheck{conf: c, user: user, said: map[string]bool{}}
+	f := fileCheck{conf: c, user: user, found: map[string][]os.FileInfo{}, said: map[string]bool{}}
 	if user != nil {
 		if abs, err := filepath.Abs(path); err == nil {
 			f.reads(config.Problem{File: path}, []string{abs})
@@ -44,6 +45,7 @@ func checkFiles(c *config.Config, path string, user *access.User) []config.Probl
 		for n, pattern := range c.Logs[i].Files {
 			f.pattern(c.At(n, "logs", c.Logs[i].Name, "files"), pattern)
 		}
+		f.shared(&c.Logs[i])
 		f.content(&c.Logs[i])
 		f.source(&c.Logs[i])
 	}

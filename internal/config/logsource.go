@@ -202,6 +202,22 @@ func (l *Log) Source() string {
 	return ""
 }
 
+// warnShared is about files that another log names outright: these are read for
+// that one only.
+func warnShared(doc *document, c *Config, l *Log) {
+	for n, pattern := range l.Files {
+		for i := range c.Logs {
+			other := &c.Logs[i]
+			for _, file := range other.Files {
+				if ok, _ := filepath.Match(pattern, file); ok && other.Name != l.Name && file != pattern {
+					doc.warn(keyPath("logs", l.Name, "files").elem(n), "%s is also in logs.%s, which names it: for this log it is not read, "+
+						"and the daemon says that it is not well: narrow the pattern", file, other.Name)
+				}
+			}
+		}
+	}
+}
+
 // warnSource is about sockets by which strangers can have others banned.
 func warnSource(doc *document, l *Log) {
 	s := l.Syslog

@@ -30,6 +30,7 @@ func warnLogs(doc *document, c *Config) {
 			doc.warn(at, "no jail looks at this log")
 		}
 		warnSource(doc, &l)
+		warnShared(doc, c, &l)
 		if len(c.TrustedProxies) > 0 && !l.logged.Has(parser.FieldForward) {
 			doc.warn(at.key("format"), "format %q has no forwarding header: "+
 				"requests through trusted proxies count for nobody", l.FormatName())

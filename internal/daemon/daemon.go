@@ -137,6 +137,7 @@ type daemon struct {
 	mu     sync.Mutex // of what a reload changes
 	config *config.Config
 	logs   map[string]*reading
+	claims *source.Claims
 	action []*enforcer
 	hosts  *hosts
 
@@ -202,6 +203,8 @@ func (d *daemon) run(ctx context.Context) error {
 		servers = append(servers, p)
 	}
 	d.sayUnusedSockets()
+	d.claims = source.NewClaims(sourcePositions(d.loaded.Positions))
+	d.assign(d.config)
 	for i := range d.config.Logs {
 		d.follow(&d.config.Logs[i], d.loaded.Positions)
 	}

@@ -51,9 +51,20 @@ func (d *daemon) sourceOf(l *config.Log, positions []source.Position) source.Sou
 	}
 	return source.NewFiles(source.FilesOptions{
 		Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine, Resume: positions, Logger: d.Log,
-		StartAt:   startAt(d.current(), l, time.Now),
-		FromStart: l.FromStart, MaxFiles: l.MaxFiles, AllowInsecure: l.AllowInsecure, Container: source.Container(l.Container),
+		StartAt: startAt(d.current(), l, time.Now),
+		Claims:  d.claims, FromStart: l.FromStart, MaxFiles: l.MaxFiles, AllowInsecure: l.AllowInsecure, Container: source.Container(l.Container),
 	})
+}
+
+// assign says which files are whose.
+func (d *daemon) assign(c *config.Config) {
+	var logs []source.LogFiles
+	for i := range c.Logs {
+		if l := &c.Logs[i]; len(l.Files) > 0 {
+			logs = append(logs, source.LogFiles{Log: l.Name, Patterns: l.Files})
+		}
+	}
+	d.claims.Assign(logs)
 }
 
 // sayUnusedSockets says which sockets of the service manager no log takes: their
@@ -88,11 +99,13 @@ func (d *daemon) sources() []*part {
 
 // resume picks a log's positions.
 func resume(all []state.Position, log string) []source.Position {
-	var out []source.Position
-	for _, p := range all {
-		if p.Log == log {
-			out = append(out, source.Position(p))
-		}
+	return slices.DeleteFunc(sourcePositions(all), func(p source.Position) bool { return p.Log != log })
+}
+
+func sourcePositions(all []state.Position) []source.Position {
+	out := make([]source.Position, len(all))
+	for i, p := range all {
+		out[i] = source.Position(p)
 	}
 	return out
 }

@@ -242,6 +242,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	for _, e := range n.fresh {
 		e.start(d)
 	}
+	d.assign(n.config)
 	for _, name := range append(n.restart, n.start...) {
 		d.follow(logNamed(n.config, name), positions)
 	}

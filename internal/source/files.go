@@ -74,6 +74,9 @@ type FilesOptions struct {
 	// State Refused.
 	AllowInsecure bool
 
+	// Claims says which files other logs read; nil: there are no others.
+	Claims *Claims
+
 	// Container says in what a container's runtime has wrapped the lines.
 	Container Container
 

@@ -207,6 +207,11 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 		r.content(n)
 		return
 	}
+	if owner := r.o.Claims.owner(n.path, r.o.Log); owner != "" {
+		r.complain(n, &shared{owner})
+		r.giveUp(l.id)
+		return
+	}
 	if n.trouble != "" && time.Now().Before(n.retry) {
 		return
 	}
@@ -221,10 +226,24 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 	if bad := new(insecure); errors.As(err, &bad) {
 		return // what strangers may have written is not read later, either
 	}
+	if other := new(shared); errors.As(err, &other) {
+		return // to go on where that log stops
+	}
 	if !n.settled && !missing(err) {
 		r.rememberStart(n.path, l)
 	}
 	n.settled = true
+}
+
+// giveUp forgets where a file is read on that belongs to another log now, which
+// knows that as well.
+func (r *follower) giveUp(id identity) {
+	for _, s := range r.memory.byID[id] {
+		if !s.finished {
+			r.forgetPosition(s.Position)
+		}
+	}
+	r.memory.drop(id)
 }
 
 // rememberStart notes where a file ended at the start that can't be opened yet.
@@ -290,11 +309,11 @@ func (r *follower) forget(t *tail) {
 
 // complain says what is wrong with a name when that has changed.
 func (r *follower) complain(n *name, err error) {
-	bad := new(insecure)
+	bad, other := new(insecure), new(shared)
 	switch {
 	case missing(err):
 		n.state = Waiting
-	case errors.As(err, &bad) || errors.Is(err, errTooMany):
+	case errors.As(err, &bad) || errors.As(err, &other) || errors.Is(err, errTooMany):
 		n.state = Refused
 	default:
 		n.state = Failing
@@ -310,6 +329,11 @@ func (r *follower) complain(n *name, err error) {
 		}
 		if n.state == Refused {
 			r.counts.refused.Add(1)
+			if said := "shared with " + other.owner; other.owner != "" && r.said[said] {
+				return // status tells the others
+			} else if other.owner != "" {
+				r.said[said] = true
+			}
 			r.log.Error("log is not read"+refusedHint(err), slog.String("path", n.path), slog.Any("reason", err))
 			return
 		}

@@ -139,6 +139,9 @@ func refusedHint(err error) string {
 	if errors.Is(err, errTooMany) {
 		return " (max_files of the log)"
 	}
+	if other := new(shared); errors.As(err, &other) {
+		return " (lead to each file from one log only; others like it are not said again, see tailban status)"
+	}
 	return " (if nobody untrusted has access to this machine: allow_insecure = true of the log)"
 }
 

@@ -28,14 +28,22 @@ func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path s
 	if err != nil {
 		return err
 	}
+	id, err := r.claim(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
 	t, err := r.newTail(ctx, out, f, followed, path, starting, at)
 	if err != nil || t == nil {
+		if r.tails[id] == nil {
+			r.o.Claims.release(id, nil)
+		}
 		return errors.Join(err, f.Close())
 	}
 	r.tails[t.file.identity()] = t
 	r.wg.Go(func() {
 		// Closed last: its number may be another file's then, at once.
 		defer t.close()
+		defer func() { r.o.Claims.release(id, t.sent) }()
 		if !t.run(ctx, out) {
 			return
 		}
@@ -45,6 +53,28 @@ func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path s
 		}
 	})
 	return nil
+}
+
+// claim makes an open file one of ours, unless it is read for another log.
+func (r *follower) claim(f *os.File) (identity, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return identity{}, err
+	}
+	id, err := identify(fi)
+	if err != nil {
+		return id, err
+	}
+	owner, left := r.o.Claims.take(id, r.o.Log)
+	if owner != "" {
+		return id, &shared{owner}
+	}
+	if left != nil && len(r.memory.byID[id]) == 0 {
+		p := *left
+		p.Log, p.Done = r.o.Log, false
+		r.memory.put(id, start{Position: p})
+	}
+	return id, nil
 }
 
 // newTail decides where to begin in an open file. It returns nil if the file
@@ -90,7 +120,8 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 	t := &tail{
 		name: followed, file: file, f: f, r: rd, log: log, counts: r.counts,
 		poll: r.o.Poll, grace: r.o.Grace, notify: r.notify,
-		moved: func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1), announced: make(chan struct{}), after: at.after,
+		wanted: func() bool { return r.o.Claims.isWanted(id) },
+		moved:  func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1), announced: make(chan struct{}), after: at.after,
 	}
 	t.offset.Store(from)
 	return t, nil

@@ -63,8 +63,9 @@ type tail struct {
 	counts *counts
 	poll   time.Duration
 	grace  time.Duration
-	moved  func() // tells the follower to look at names now
-	notify bool   // use inotify
+	moved  func()      // tells the follower to look at names now
+	wanted func() bool // whether another log would read the file
+	notify bool        // use inotify
 
 	hold     atomic.Int32
 	read     atomic.Int64
@@ -80,6 +81,7 @@ type tail struct {
 
 	covered atomic.Bool // a glob leads to it under another name
 
+	sent *Position            // with what was taken last; nil: nothing was yet
 	now  atomic.Pointer[seen] // with what was sent last, or is about to be
 	lost func(context.Context, loss) bool
 
@@ -212,9 +214,11 @@ func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 	if b.Cut {
 		t.counts.cut.Add(1)
 	}
-	t.now.Store(&seen{at, t.r.head.clone(t.now.Load())})
+	now := &seen{at, t.r.head.clone(t.now.Load())}
+	t.now.Store(now)
 	select {
 	case out <- b:
+		t.sent = &now.at
 		t.read.Add(n)
 		t.counts.bytes.Add(n)
 		t.offset.Store(next)
@@ -237,8 +241,8 @@ func (t *tail) letGo() bool {
 	case succeeded:
 		return quiet >= t.grace && t.hold.CompareAndSwap(succeeded, released)
 	case nameless:
-		return t.r.links == 0 && quiet >= max(unlinkedGrace, t.grace) &&
-			t.hold.CompareAndSwap(nameless, released)
+		gone := t.r.links == 0 && quiet >= max(unlinkedGrace, t.grace)
+		return (gone || quiet >= t.grace && t.wanted()) && t.hold.CompareAndSwap(nameless, released)
 	}
 	return false
 }
