@@ -226,6 +226,8 @@ func (f *fileCheck) content(l *config.Log) {
 		like := ""
 		if guess, n := parser.Detect(lines); 2*n > records {
 			like = fmt.Sprintf(" (they look like %q)", guess)
+		} else if container, guess := replay.WrappedAs(lines); container != "" {
+			like = fmt.Sprintf(" (they look like %q, wrapped by %s: container = %q)", guess, container, container)
 		}
 		f.warn(at, "only %d of the first %d lines of %s parse as %s%s: see tailban probe", parsed, records, name, l.FormatName(), like)
 	}
@@ -247,7 +249,7 @@ func firstFile(l *config.Log) (name string, lines [][]byte) {
 			if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 				continue // a pipe would block
 			}
-			lines, err := replay.Sample(name)
+			lines, err := replay.Sample(name, l)
 			if err == nil && len(lines) > 0 && len(lines[0]) > 0 {
 				return name, lines
 			}

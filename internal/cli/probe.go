@@ -21,7 +21,7 @@ const (
 )
 
 func newProbe(p *Process, path *string) *cobra.Command {
-	var log, format, header, zone string
+	var log, format, header, zone, container string
 	c := &cobra.Command{
 		Use:   "probe FILE",
 		Short: "Show how a log is understood, field by field",
@@ -37,13 +37,12 @@ don't parse their text and the first field that differs. The format is guessed, 
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("probe takes one file, not %d", len(args))}
 			}
+			if !slices.Contains([]string{"", "docker", "cri"}, container) {
+				return usageError{fmt.Errorf("--container %s: must be docker or cri", container)}
+			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			lines, err := replay.Sample(args[0])
-			if err != nil {
-				return err
-			}
 			l := config.Log{Format: format}
 			if c.Flags().Changed("config") || log != "" {
 				cfg, err := config.Load(*path, p.Env)
@@ -56,13 +55,22 @@ don't parse their text and the first field that differs. The format is guessed, 
 				}
 				l = *picked
 			}
+			if container != "" {
+				l.Container = container
+			}
 			if header != "" {
 				l.Header = header
 			}
 			if zone != "" {
-				if l.Zone, err = config.LoadZone(zone); err != nil {
+				z, err := config.LoadZone(zone)
+				if err != nil {
 					return usageError{fmt.Errorf("--timezone %s: %w", zone, err)}
 				}
+				l.Zone = z
+			}
+			lines, err := replay.Sample(args[0], &l)
+			if err != nil {
+				return err
 			}
 			if !slices.ContainsFunc(lines, func(l []byte) bool { return len(l) > 0 }) {
 				return fmt.Errorf("probe %s: it holds no lines", args[0])
@@ -79,6 +87,7 @@ don't parse their text and the first field that differs. The format is guessed, 
 	c.Flags().StringVar(&format, "format", "", "use this `format`")
 	c.Flags().StringVar(&header, "header", "", "use the forwarding header of this `name`")
 	c.Flags().StringVar(&zone, "timezone", "", "times without an offset are of this `zone`, like Europe/Berlin")
+	c.Flags().StringVar(&container, "container", "", "take lines out of what this `runtime` wraps them in: docker or cri")
 	return c
 }
 

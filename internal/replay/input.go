@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -87,19 +88,47 @@ func otherCompression(head []byte) string {
 	return ""
 }
 
-// Sample reads the first lines of a file, compressed or not, for guessing its
-// format. There may be none.
-func Sample(name string) ([][]byte, error) {
+// Sample reads the first lines of a file of a log, compressed or not, for
+// guessing its format. There may be none.
+func Sample(name string, l *config.Log) ([][]byte, error) {
 	r, err := open(name, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	head, err := io.ReadAll(io.LimitReader(r, blockSize))
+	head, err := io.ReadAll(io.LimitReader(unwrapped(r, l), blockSize))
 	if err != nil && len(head) == 0 { // or else it is met, and told, when all is read
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return firstLines(head), nil
+}
+
+// unwrapped reads the lines of a container without what they are wrapped in.
+func unwrapped(r io.Reader, l *config.Log) io.Reader {
+	return source.Container(l.Container).Reader(r, positive(l.MaxLine))
+}
+
+// positive is the limit of a log's lines, which the built-in logs don't say.
+func positive(limit int) int {
+	if limit > 0 {
+		return limit
+	}
+	return config.DefaultMaxLine
+}
+
+// WrappedAs tells which container's runtime has wrapped lines that are read as
+// they are, if one has, and the format of what is inside.
+func WrappedAs(lines [][]byte) (container, format string) {
+	for _, c := range []source.Container{source.Docker, source.CRI} {
+		inside := make([][]byte, len(lines))
+		for i, l := range lines {
+			inside[i] = c.Unwrap(nil, l)
+		}
+		if format, n := parser.Detect(inside); 2*n > len(lines) {
+			return string(c), format
+		}
+	}
+	return "", ""
 }
 
 func firstLines(head []byte) [][]byte {
@@ -126,7 +155,7 @@ func inOrder(files []string, log *config.Log) ([]dated, error) {
 	}
 	all := make([]dated, len(files))
 	for i, name := range files {
-		lines, err := Sample(name)
+		lines, err := Sample(name, log)
 		if err != nil {
 			return nil, err
 		}

@@ -171,7 +171,7 @@ func (r *replay) open(name string) (*reader, error) {
 		in.Close()
 		return nil, err
 	}
-	return newReader(name, in, r.limit, f), nil
+	return newReader(name, &input{unwrapped(in, &r.conf), in.Close}, r.limit, f), nil
 }
 
 func (r *replay) stopped(open []*reader) error {

@@ -185,8 +185,12 @@ func (r *replay) detect() error {
 }
 
 func errNoFormat(first []byte) error {
-	return fmt.Errorf("no format known here (%s) fits these lines; the first is %s",
-		strings.Join(parser.FormatNames(), ", "), Excerpt(first))
+	hint := ""
+	if container, format := WrappedAs([][]byte{first}); container != "" {
+		hint = fmt.Sprintf(", which is %s inside of what %s wraps lines in: container = %q", format, container, container)
+	}
+	return fmt.Errorf("no format known here (%s) fits these lines; the first is %s%s",
+		strings.Join(parser.FormatNames(), ", "), Excerpt(first), hint)
 }
 
 // Guess guesses the format of lines of which one at least is not empty.
@@ -211,7 +215,7 @@ func firstOf(lines [][]byte) []byte {
 // nothing had been read.
 func (r *replay) sample(name string) ([][]byte, error) {
 	if name != stdin {
-		return Sample(name)
+		return Sample(name, &r.conf)
 	}
 	in, err := open(stdin, r.stdin)
 	if err != nil {
@@ -222,6 +226,9 @@ func (r *replay) sample(name string) ([][]byte, error) {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
 	r.stdin = io.MultiReader(bytes.NewReader(head), in)
+	if head, err = io.ReadAll(unwrapped(bytes.NewReader(head), &r.conf)); err != nil {
+		return nil, err // cannot be: it is in memory
+	}
 	return firstLines(head), nil
 }
 
