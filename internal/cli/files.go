@@ -29,13 +29,14 @@ type fileCheck struct {
 	user     *access.User // who must be able to read; nil: whoever runs this
 	warnings []config.Problem
 	found    map[string][]os.FileInfo // by log, what its patterns lead to
+	bad      map[string]bool          // files that would be refused
 	said     map[string]bool          // what keeps a user out, so that each is told once
 }
 
 // checkFiles returns what will likely go wrong with the files of a
 // configuration, which is itself in the file path.
 func checkFiles(c *config.Config, path string, user *access.User) []config.Problem {
-	f := fileCheck{conf: c, user: user, found: map[string][]os.FileInfo{}, said: map[string]bool{}}
+	f := fileCheck{conf: c, user: user, found: map[string][]os.FileInfo{}, bad: map[string]bool{}, said: map[string]bool{}}
 	if user != nil {
 		if abs, err := filepath.Abs(path); err == nil {
 			f.reads(config.Problem{File: path}, []string{abs})
@@ -43,7 +44,7 @@ func checkFiles(c *config.Config, path string, user *access.User) []config.Probl
 	}
 	for i := range c.Logs {
 		for n, pattern := range c.Logs[i].Files {
-			f.pattern(c.At(n, "logs", c.Logs[i].Name, "files"), pattern)
+			f.pattern(c.At(n, "logs", c.Logs[i].Name, "files"), &c.Logs[i], pattern)
 		}
 		f.shared(&c.Logs[i])
 		f.content(&c.Logs[i])
@@ -88,7 +89,7 @@ func (f *fileCheck) warn(at config.Problem, format string, args ...any) {
 }
 
 // pattern checks what one of a log's paths or patterns stands for.
-func (f *fileCheck) pattern(at config.Problem, pattern string) {
+func (f *fileCheck) pattern(at config.Problem, l *config.Log, pattern string) {
 	found, err := source.Match(pattern)
 	if err != nil {
 		f.warn(at, "%s: %v", pattern, err) // cannot be: it was checked
@@ -97,7 +98,11 @@ func (f *fileCheck) pattern(at config.Problem, pattern string) {
 	f.folders(at, pattern)
 	if len(found) > 0 {
 		f.reads(at, found)
+		f.refused(at, l, found)
 		return
+	}
+	if source.Compressed(pattern) {
+		return // of which the configuration alone tells
 	}
 	if f.user != nil {
 		f.denied(at, f.user.Read(pattern)) // once it is there
@@ -177,10 +182,31 @@ func (f *fileCheck) reads(at config.Problem, files []string) {
 		switch {
 		case err == nil:
 			r.Close()
-		case !errors.Is(err, fs.ErrNotExist): // or it has gone meanwhile
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENXIO): // or it has gone meanwhile, or is a socket
 			f.warn(at, "you can't read it: %v; --user tells whether the service can", err)
 		}
 	}
+	f.shorten(at, before)
+}
+
+// refused checks that the daemon would read what is there.
+func (f *fileCheck) refused(at config.Problem, l *config.Log, files []string) {
+	us := os.Geteuid()
+	if f.user != nil {
+		us = int(f.user.UID)
+	}
+	before := len(f.warnings)
+	for _, name := range files {
+		if err := source.Refuses(name, us, l.AllowInsecure); err != nil {
+			f.bad[name] = true
+			f.warn(at, "%s will not be read: %v", name, err)
+		}
+	}
+	f.shorten(at, before)
+}
+
+// shorten leaves some of the warnings since there were before.
+func (f *fileCheck) shorten(at config.Problem, before int) {
 	if more := len(f.warnings) - before - maxFileWarnings; more > 1 {
 		f.warnings = f.warnings[:before+maxFileWarnings]
 		f.warn(at, "the same is true of %d more", more)
@@ -200,7 +226,7 @@ func (f *fileCheck) denied(at config.Problem, err error) {
 // content compares what a log holds now with what the configuration says of
 // it: the first lines of its first file that can be read and has some.
 func (f *fileCheck) content(l *config.Log) {
-	name, lines := firstFile(l)
+	name, lines := f.first(l)
 	p, err := l.Parser()
 	if err != nil || len(lines) == 0 {
 		return
@@ -239,14 +265,14 @@ func (f *fileCheck) content(l *config.Log) {
 	}
 }
 
-func firstFile(l *config.Log) (name string, lines [][]byte) {
+func (f *fileCheck) first(l *config.Log) (name string, lines [][]byte) {
 	for _, pattern := range l.Files {
 		found, err := source.Match(pattern)
 		if err != nil {
 			continue // cannot be: it was checked
 		}
 		for _, name := range found {
-			if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || f.bad[name] {
 				continue // a pipe would block
 			}
 			lines, err := replay.Sample(name, l)

@@ -60,7 +60,7 @@ func TestFilesOfWhoeverRunsTheCheck(t *testing.T) {
 	t.Cleanup(func() { os.Chmod(closed, 0o700) })
 	for _, tt := range []struct{ name, files, want string }{
 		{"readable", good, ""},
-		{"a pipe", pipe, ""},
+		{"a pipe", pipe, pipe + " will not be read: not a regular file but a named pipe (a pipe is read with fifo = in place of files =)"},
 		{"missing", dir + "/none.log", "no file matches " + dir + "/none.log: files are read as soon as they appear"},
 		{"in a folder that can't be looked into", secret,
 			secret + " can't be looked for: lstat " + secret + ": permission denied; run this check as root"},

@@ -218,6 +218,20 @@ func warnShared(doc *document, c *Config, l *Log) {
 	}
 }
 
+// warnFiles is about paths that can't lead to a log, or not to those meant.
+func warnFiles(doc *document, l *Log) {
+	for n, pattern := range l.Files {
+		at := keyPath("logs", l.Name, "files").elem(n)
+		switch ext := filepath.Ext(pattern); ext {
+		case ".gz", ".bz2", ".xz", ".zst":
+			doc.warn(at, "compressed files (%s) are never followed: name the log that they were made of; tailban replay reads those of gzip", ext)
+		}
+		if strings.Contains(pattern, "**") {
+			doc.warn(at, "** is no more than *, and leads into no folders below: write a pattern for each depth, like /srv/*/*.log")
+		}
+	}
+}
+
 // warnSource is about sockets by which strangers can have others banned.
 func warnSource(doc *document, l *Log) {
 	s := l.Syslog

@@ -31,6 +31,7 @@ func warnLogs(doc *document, c *Config) {
 		}
 		warnSource(doc, &l)
 		warnShared(doc, c, &l)
+		warnFiles(doc, &l)
 		if len(c.TrustedProxies) > 0 && !l.logged.Has(parser.FieldForward) {
 			doc.warn(at.key("format"), "format %q has no forwarding header: "+
 				"requests through trusted proxies count for nobody", l.FormatName())

@@ -121,6 +121,10 @@ func (n *names) original(path string) string {
 	return ""
 }
 
+// Compressed reports whether a path has the ending of a compressed file: those
+// are never followed.
+func Compressed(path string) bool { return compressed(path) }
+
 func compressed(path string) bool {
 	switch filepath.Ext(path) {
 	case ".gz", ".bz2", ".xz", ".zst":
@@ -142,7 +146,7 @@ func refusedHint(err error) string {
 	if other := new(shared); errors.As(err, &other) {
 		return " (lead to each file from one log only; others like it are not said again, see tailban status)"
 	}
-	return " (if nobody untrusted has access to this machine: allow_insecure = true of the log)"
+	return " (" + insecureHint + ")"
 }
 
 // openHint guesses what to do about a log that can't be opened.

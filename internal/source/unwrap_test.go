@@ -9,7 +9,9 @@ import (
 )
 
 func TestContainerReader(t *testing.T) {
-	docker := func(text, stream string) string { return `{"log":"` + text + `","stream":"` + stream + `","time":"x"}` + "\n" }
+	docker := func(text, stream string) string {
+		return `{"log":"` + text + `","stream":"` + stream + `","time":"x"}` + "\n"
+	}
 	for _, tt := range []struct {
 		name string
 		c    Container

@@ -51,8 +51,11 @@ type vetter struct {
 
 // openVetted opens a regular file unless strangers can write to it or decide
 // which file it is.
-func openVetted(path string) (*os.File, error) {
-	v := &vetter{dir: -1, us: uint32(os.Geteuid())}
+func openVetted(path string) (*os.File, error) { return openVettedFor(path, uint32(os.Geteuid())) }
+
+// openVettedFor does so as if the user with the number us did it.
+func openVettedFor(path string, us uint32) (*os.File, error) {
+	v := &vetter{dir: -1, us: us}
 	defer v.leave()
 	if err := v.enterRoot(); err != nil {
 		return nil, err
