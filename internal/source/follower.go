@@ -196,9 +196,8 @@ func lookAt(path string) look {
 func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l look) {
 	if l.err != nil {
 		n.settled = n.settled || !errors.Is(l.err, fs.ErrPermission)
-		r.complain(n, l.err)
-		if missing(l.err) && !r.hasTail(n.path) {
-			r.names.forget(n.path) // else its successor is about to appear
+		if !r.vanished(n, l.err) {
+			r.complain(n, l.err)
 		}
 		return
 	}
@@ -219,6 +218,9 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 	if err == nil {
 		n.settled = true
 		r.content(n)
+		return
+	}
+	if r.vanished(n, err) {
 		return
 	}
 	r.complain(n, err)
@@ -244,6 +246,17 @@ func (r *follower) giveUp(id identity) {
 		}
 	}
 	r.memory.drop(id)
+}
+
+// vanished forgets a name that a glob had found and that is gone, as of a file
+// that was rotated since. Nobody waits for it, unless its file is open: then a
+// successor is about to appear.
+func (r *follower) vanished(n *name, err error) bool {
+	if !missing(err) || !n.glob || r.hasTail(n.path) {
+		return false
+	}
+	r.names.forget(n.path)
+	return true
 }
 
 // rememberStart notes where a file ended at the start that can't be opened yet.

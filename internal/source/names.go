@@ -99,12 +99,8 @@ func (n *names) covers(path string) bool {
 	return false
 }
 
-// forget drops a name that a glob had found and that leads nowhere any more.
-func (n *names) forget(path string) {
-	if e := n.byPath[path]; e != nil && e.glob {
-		delete(n.byPath, path)
-	}
-}
+// forget drops a name that a glob had found and that is gone.
+func (n *names) forget(path string) { delete(n.byPath, path) }
 
 // original is the followed name that path is a rotated one of by its looks
 // (access.log.1, access.log-20261130), or "".

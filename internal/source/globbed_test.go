@@ -1,0 +1,45 @@
+package source
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+)
+
+// What a glob has found may be rotated away before it is looked at, and before
+// it is opened. Nobody asked for that name.
+func TestWhatAGlobFoundMayVanish(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		pattern string
+		opened  bool // it vanishes between the look and the opening
+		says    int
+	}{
+		{name: "before the look, by a glob", pattern: "*"},
+		{name: "before it is opened, by a glob", pattern: "*", opened: true},
+		{name: "before the look, by its name", pattern: ".1", says: 1},
+		{name: "before it is opened, by its name", pattern: ".1", opened: true, says: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := logPath(t)
+			create(t, path+".1", "")
+			said := &logbook{}
+			r := newFollower(NewFiles(FilesOptions{
+				Log: "web", Patterns: []string{path + tt.pattern}, Logger: slog.New(slog.NewTextHandler(said, nil)),
+			}), false)
+			r.expand()
+			l := lookAt(path + ".1")
+			must(t, os.Remove(path+".1"))
+			if !tt.opened {
+				l = lookAt(path + ".1")
+			}
+			r.follow(t.Context(), nil, r.names.byPath[path+".1"], l)
+			if got := said.count("does not exist"); got != tt.says {
+				t.Errorf("said %d times, want %d:\n%s", got, tt.says, said)
+			}
+			if got := len(r.names.byPath); got != tt.says {
+				t.Errorf("%d names are waited for, want %d", got, tt.says)
+			}
+		})
+	}
+}
