@@ -186,7 +186,7 @@ type look struct {
 func lookAt(path string) look {
 	fi, err := os.Stat(path)
 	if err != nil {
-		return look{err: err}
+		return look{err: nowhere(path, err)}
 	}
 	id, err := identify(fi)
 	return look{id: id, size: fi.Size(), time: fi.ModTime(), err: err}
@@ -252,7 +252,7 @@ func (r *follower) giveUp(id identity) {
 // that was rotated since. Nobody waits for it, unless its file is open: then a
 // successor is about to appear.
 func (r *follower) vanished(n *name, err error) bool {
-	if !missing(err) || !n.glob || r.hasTail(n.path) {
+	if !missing(err) || errors.Is(err, errNowhere) || !n.glob || r.hasTail(n.path) {
 		return false
 	}
 	r.names.forget(n.path)
@@ -335,6 +335,10 @@ func (r *follower) complain(n *name, err error) {
 		n.trouble = text
 		if missing(err) && n.settled && r.hasTail(n.path) {
 			return // between rename and re-creation
+		}
+		if errors.Is(err, errNowhere) {
+			r.log.Warn("log is a symbolic link that leads nowhere, waiting for its file", slog.String("path", n.path))
+			return
 		}
 		if missing(err) {
 			r.log.Warn("log does not exist, waiting for it (is its path right?)", slog.String("path", n.path))

@@ -3,6 +3,7 @@ package source
 import (
 	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -42,4 +43,32 @@ func TestWhatAGlobFoundMayVanish(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A glob goes on finding a link that leads nowhere.
+func TestALinkThatLeadsNowhereIsSaidOnce(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		dir := t.TempDir()
+		link := filepath.Join(dir, "x.log")
+		must(t, os.Symlink(filepath.Join(dir, "target"), link))
+		s := begin(t, o, filepath.Join(dir, "*.log"))
+		s.quietUntil("it is said", func() bool { return s.said.count("leads nowhere") == 1 })
+		for _, name := range []string{"a.log", "b.log"} { // each is found by a look at the pattern
+			create(t, filepath.Join(dir, name), "")
+			s.ready(filepath.Join(dir, name))
+		}
+		for _, f := range s.files.Stats().Files {
+			if f.Path == link && (f.State != Waiting || f.Err == "") {
+				t.Errorf("got %+v, want that it waits, and why", f)
+			}
+		}
+		if s.state(link) == "" {
+			t.Error("it is not listed")
+		}
+		if got := s.said.count("level=WARN"); got != 1 {
+			t.Errorf("%d warnings, want one:\n%s", got, s.said)
+		}
+		create(t, filepath.Join(dir, "target"), "from its first byte\n")
+		s.wants("from its first byte\n")
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,6 +133,17 @@ func compressed(path string) bool {
 // missing reports whether the error only says that there is no such file yet.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+var errNowhere = errors.New("a symbolic link that leads nowhere")
+
+// nowhere tells a symbolic link without a file from a name that isn't there: a
+// glob goes on finding it.
+func nowhere(path string, err error) error {
+	if fi, e := os.Lstat(path); missing(err) && e == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%w: %w", errNowhere, err)
+	}
+	return err
 }
 
 // refusedHint says how to have a log read that was refused.
