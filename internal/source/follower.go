@@ -32,11 +32,13 @@ type follower struct {
 	outbox []*Batch  // for run to send when it holds no lock
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex // for stats; only run's goroutine writes
-	names *names
-	tails map[identity]*tail
+	mu     sync.Mutex // for stats; only run's goroutine writes
+	names  *names
+	closed map[string]*name // patterns with folders that can't be looked into
+	tails  map[identity]*tail
 
 	marked     bool              // the patterns have been said to be followed
+	unmarked   []string          // but for these
 	superseded []superseded      // stored positions of files whose copies are read
 	past       map[string][]seen // by name, of files that were truncated
 	elsewhere  map[Position]bool // stored positions whose files have other names since
@@ -45,7 +47,7 @@ type follower struct {
 
 	quietSince time.Time       // when a name last changed
 	globbed    time.Time       // when the globs were last looked at
-	said       map[string]bool // what was said about patterns
+	said       map[string]bool // patterns of which was said that they match nothing, or are none
 }
 
 func newFollower(f *Files, notify bool) *follower {
@@ -61,6 +63,7 @@ func newFollower(f *Files, notify bool) *follower {
 		elsewhere: make(map[Position]bool),
 		unpacking: make(map[identity]bool),
 		said:      make(map[string]bool),
+		closed:    make(map[string]*name),
 	}
 }
 
@@ -162,15 +165,24 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 
 // expand evaluates the globs and says, once each, what is wrong with them.
 func (r *follower) expand() {
-	empty, err := r.names.expand()
-	if err != nil && !r.said[err.Error()] {
-		r.said[err.Error()] = true
-		r.log.Error("pattern is not followed", slog.Any("err", err))
-	}
-	for _, pattern := range empty {
-		if !r.said[pattern] {
-			r.said[pattern] = true
-			r.log.Warn("no file matches the pattern, waiting for one", slog.String("pattern", pattern))
+	for _, g := range r.names.expand() {
+		switch {
+		case errors.Is(g.err, fs.ErrPermission):
+			n := r.closed[g.pattern]
+			if n == nil {
+				n = &name{path: g.pattern, glob: true}
+				r.closed[g.pattern] = n
+			}
+			r.complain(n, g.err)
+			continue
+		case g.err != nil && !r.said[g.pattern]:
+			r.log.Error("pattern is not followed", slog.Any("err", g.err))
+		case g.err == nil && g.paths == 0 && !r.said[g.pattern]:
+			r.log.Warn("no file matches the pattern, waiting for one", slog.String("pattern", g.pattern))
+		}
+		if r.said[g.pattern] = r.said[g.pattern] || g.err != nil || g.paths == 0; r.closed[g.pattern] != nil {
+			delete(r.closed, g.pattern)
+			r.log.Info("all folders of the pattern can be looked into again", slog.String("pattern", g.pattern))
 		}
 	}
 }
@@ -381,6 +393,9 @@ func (r *follower) stats() []FileStats {
 		if n.state != Following {
 			s = append(s, FileStats{Path: n.path, State: n.state, Err: n.trouble})
 		}
+	}
+	for _, n := range r.closed {
+		s = append(s, FileStats{Path: n.path, State: n.state, Err: n.trouble})
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -71,4 +72,97 @@ func TestALinkThatLeadsNowhereIsSaidOnce(t *testing.T) {
 		create(t, filepath.Join(dir, "target"), "from its first byte\n")
 		s.wants("from its first byte\n")
 	})
+}
+
+func TestFoldersThatCantBeLookedInto(t *testing.T) {
+	asUser(t)
+	dir := t.TempDir()
+	for _, d := range []string{"a/logs", "b/logs", "c/logs", "d"} {
+		must(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
+	}
+	create(t, filepath.Join(dir, "file"), "")
+	for d, mode := range map[string]os.FileMode{"b": 0, "c/logs": 0o300, "d": 0o100} {
+		path := filepath.Join(dir, d)
+		must(t, os.Chmod(path, mode))
+		t.Cleanup(func() { must(t, os.Chmod(path, 0o700)) })
+	}
+	for pattern, want := range map[string]string{
+		"a/logs/*.log":     "",
+		"b/*.log":          "b",
+		"b/logs/*.log":     "b/logs",
+		"b/x*/access.log":  "b",
+		"none/*.log":       "",
+		"file/*.log":       "",
+		"*/access.log":     "b",
+		"c/logs/*":         "c/logs",
+		"c/*/access.log":   "",
+		"d/*":              "d",
+		"*/logs/*.log":     "b c/logs",
+		"*/logs/access.lo": "b",
+	} {
+		var got []string
+		for _, d := range barred(filepath.Join(dir, pattern)) {
+			got = append(got, strings.TrimPrefix(d, dir+"/"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", pattern, got, want)
+		}
+	}
+}
+
+// A pattern in a folder that may not be entered is as bad as a file that may
+// not be read, and what was there at the start is no news when it can be.
+func TestPatternInAFolderThatMayNotBeEntered(t *testing.T) {
+	asUser(t)
+	for _, tt := range []struct {
+		name  string
+		file  string
+		again bool // it can be entered from the next start on
+	}{
+		{name: "while it runs", file: "*.log"},
+		{name: "before the next start", file: "*.log", again: true},
+		{name: "a name, while it runs", file: "access.log"},
+		{name: "a name, before the next start", file: "access.log", again: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, o FilesOptions) {
+				path := logPath(t)
+				dir := filepath.Dir(path)
+				f := create(t, path, "old\n")
+				must(t, os.Chmod(dir, 0))
+				t.Cleanup(func() { must(t, os.Chmod(dir, 0o700)) })
+				pattern := filepath.Join(dir, tt.file)
+				other := logPath(t)
+				create(t, other, "")
+				s := begin(t, o, pattern, other)
+				s.ready(other)
+				s.quietUntil("it is said", func() bool { return s.said.count("group adm") == 1 })
+				if got := s.state(pattern); got != Failing {
+					t.Errorf("the pattern is %q, want %q", got, Failing)
+				}
+				if got := s.said.count("no file matches"); got != 0 {
+					t.Errorf("said that no file matches:\n%s", s.said)
+				}
+				s.quietUntil("the other is marked", func() bool { return len(s.positions) >= 2 })
+				if tt.again {
+					o.Resume = s.stop()
+				}
+				must(t, os.Chmod(dir, 0o700))
+				if tt.again {
+					s = begin(t, o, pattern, other)
+				}
+				s.ready(path)
+				write(t, f, "new\n")
+				s.wants("new\n")
+				if tt.file == "access.log" {
+					return
+				}
+				create(t, filepath.Join(dir, "born.log"), "born\n")
+				s.wants("new\nborn\n")
+				if got := s.state(pattern); got != "" {
+					t.Errorf("the pattern is still %q", got)
+				}
+			})
+		})
+	}
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 )
 
 // A mark is the position of a pattern: it says that the pattern was followed
@@ -24,9 +25,10 @@ func (m *memory) marked(pattern string) bool {
 
 // mark tells, once, which patterns are followed now, when the positions of all
 // files are known that they led to at the start: a kill in between must not
-// make files born since of those that aren't.
+// make files born since of those that aren't. So a pattern of which that can't be
+// told yet, as its folder can't be looked into, waits.
 func (r *follower) mark() {
-	if r.marked {
+	if r.marked && len(r.unmarked) == 0 {
 		return
 	}
 	for _, t := range r.tails {
@@ -34,17 +36,26 @@ func (r *follower) mark() {
 			return
 		}
 	}
-	r.marked = true
-	for _, p := range r.names.patterns {
-		if !r.memory.marked(p) {
-			r.tell(markOf(r.o.Log, p), false)
+	if !r.marked {
+		r.marked = true
+		for _, p := range r.names.patterns {
+			if !r.memory.marked(p) {
+				r.unmarked = append(r.unmarked, p)
+			}
+			delete(r.memory.marks, p)
 		}
-		delete(r.memory.marks, p)
+		for _, p := range r.memory.marks { // no longer followed
+			r.tell(p, true)
+		}
+		r.memory.marks = nil
 	}
-	for _, p := range r.memory.marks { // no longer followed
-		r.tell(p, true)
-	}
-	r.memory.marks = nil
+	r.unmarked = slices.DeleteFunc(r.unmarked, func(p string) bool {
+		if r.names.unknown(p) {
+			return false
+		}
+		r.tell(markOf(r.o.Log, p), false)
+		return true
+	})
 }
 
 // tell sends a position without lines once the names have been looked at.

@@ -33,11 +33,12 @@ type names struct {
 	patterns []string // all, clean
 	globs    []string
 	begun    bool                // the globs have been looked at once
+	denied   map[string][]string // by glob, the folders that couldn't be looked into the last time
 	before   func(p string) bool // whether a pattern was followed before
 }
 
 func newNames(patterns []string, before func(pattern string) bool) *names {
-	n := &names{byPath: make(map[string]*name), before: before}
+	n := &names{byPath: make(map[string]*name), denied: make(map[string][]string), before: before}
 	for _, p := range patterns {
 		p = filepath.Clean(p)
 		n.patterns = append(n.patterns, p)
@@ -65,26 +66,87 @@ func Match(pattern string) ([]string, error) {
 	return slices.DeleteFunc(paths, compressed), nil
 }
 
-// expand looks at the globs again. It returns those that match nothing, and an
-// error for those that can't be understood.
-func (n *names) expand() (empty []string, err error) {
+// found is what became of a glob.
+type found struct {
+	pattern string
+	paths   int
+	err     error // it can't be understood, or not all of its folders looked into
+}
+
+// expand looks at the globs again.
+func (n *names) expand() []found {
+	var all []found
 	for _, pattern := range n.globs {
-		paths, e := Match(pattern)
-		if e != nil {
-			err = errors.Join(err, fmt.Errorf("pattern %q: %w", pattern, e))
+		paths, err := Match(pattern)
+		if err != nil {
+			all = append(all, found{pattern, 0, fmt.Errorf("pattern %q: %w", pattern, err)})
 			continue
 		}
 		for _, p := range paths {
 			if n.byPath[p] == nil {
-				n.byPath[p] = &name{path: p, glob: true, settled: n.begun || n.before(pattern), state: Waiting}
+				settled := (n.begun || n.before(pattern)) && !inside(n.denied[pattern], p)
+				n.byPath[p] = &name{path: p, glob: true, settled: settled, state: Waiting}
 			}
 		}
-		if len(paths) == 0 {
-			empty = append(empty, pattern)
-		}
+		n.denied[pattern] = barred(pattern)
+		all = append(all, found{pattern, len(paths), deniedError(n.denied[pattern])})
 	}
 	n.begun = true
-	return empty, err
+	return all
+}
+
+// unknown reports whether it can't be told yet what a pattern leads to.
+func (n *names) unknown(pattern string) bool {
+	if e := n.byPath[pattern]; e != nil && !e.glob {
+		return !e.settled
+	}
+	if len(n.denied[pattern]) == 0 {
+		return false
+	}
+	for path := range n.byPath {
+		if ok, err := filepath.Match(pattern, path); ok && err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// barred lists the folders that a glob leads to and that this user may not look
+// into, where filepath.Glob finds nothing and says nothing.
+func barred(glob string) (folders []string) {
+	dir, base := filepath.Split(glob)
+	dirs := []string{filepath.Clean(dir)}
+	if isGlob(dir) {
+		folders = barred(dirs[0])
+		dirs, _ = filepath.Glob(dirs[0]) // that it is well-formed is known
+	}
+	mode := uint32(unix.X_OK)
+	if isGlob(base) {
+		mode |= unix.R_OK
+	}
+	for _, d := range dirs {
+		// With the slash a file that a wildcard has found is no folder.
+		if unix.Faccessat(unix.AT_FDCWD, d+"/", mode, unix.AT_EACCESS) == unix.EACCES {
+			folders = append(folders, d)
+		}
+	}
+	return folders
+}
+
+func deniedError(folders []string) error {
+	if len(folders) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(folders) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more", n)
+	}
+	return fmt.Errorf("look into %s%s: %w", folders[0], more, fs.ErrPermission)
+}
+
+// inside reports whether path is in one of the folders, at any depth.
+func inside(folders []string, path string) bool {
+	return slices.ContainsFunc(folders, func(d string) bool { return strings.HasPrefix(path, strings.TrimSuffix(d, "/")+"/") })
 }
 
 // covers reports whether a path is, or could be, one of the names.
