@@ -208,6 +208,9 @@ func lookAt(path string) look {
 func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l look) {
 	if l.err != nil {
 		n.settled = n.settled || !errors.Is(l.err, fs.ErrPermission)
+		if missing(l.err) {
+			n.suspect = identity{}
+		}
 		if !r.vanished(n, l.err) {
 			r.complain(n, l.err)
 		}
@@ -238,7 +241,8 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 	r.complain(n, err)
 	n.retry = time.Now().Add(retryPolls * r.o.Poll)
 	if bad := new(insecure); errors.As(err, &bad) {
-		return // what strangers may have written is not read later, either
+		n.suspect = l.id // what strangers may have written is not read later, either
+		return
 	}
 	if other := new(shared); errors.As(err, &other) {
 		return // to go on where that log stops
@@ -370,7 +374,7 @@ func (r *follower) complain(n *name, err error) {
 	}
 }
 
-func (r *follower) content(n *name) { n.trouble, n.state = "", Following }
+func (r *follower) content(n *name) { n.trouble, n.state, n.suspect = "", Following, identity{} }
 
 func (r *follower) hasTail(path string) bool {
 	for _, t := range r.tails {

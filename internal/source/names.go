@@ -22,6 +22,8 @@ type name struct {
 	// what appears later is read from its first byte.
 	settled bool
 
+	suspect identity // of the file that was refused, as strangers can write to it
+
 	trouble string    // what was last said to be wrong with it
 	retry   time.Time // when to try again after trouble
 	state   State

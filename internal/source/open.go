@@ -104,6 +104,7 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 	if err != nil {
 		return nil, err
 	}
+	rd.vet = !r.o.AllowInsecure
 	if at.found != nil {
 		// A copy is found by what stood there, so that must be what was loaded.
 		if again, err := f.Stat(); err != nil {
@@ -130,6 +131,12 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 // begin decides where to begin in an open file that is met for the first time,
 // or again. align says that the offset may be inside of a line.
 func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id identity, size int64, followed string, starting bool) (b beginning, err error) {
+	if n := r.names.byPath[followed]; n != nil && n.suspect == id {
+		if size > 0 {
+			r.counts.gaps.Add(1)
+		}
+		return beginning{offset: size, align: true}, nil
+	}
 	s, ok, seen, err := r.memory.match(f, id, size, followed)
 	switch {
 	case err != nil:

@@ -55,6 +55,11 @@ type reader struct {
 	zeros   int64  // bytes skipped, since a writer left them out; likewise
 	blocked string // why what is in the file can't be read as lines, if so
 	unlike  bool   // a very long line with zero bytes was met
+
+	vet     bool // don't read what strangers can write to
+	exposed bool // they can
+	tainted bool // they could, and what they may have written is still to be left out
+	left    bool // it was left out, at least some; for the tail to take
 }
 
 // intact, truncated and replaced are what refresh finds.
@@ -77,17 +82,9 @@ func newReader(f *os.File, file *File, name string, offset int64, align bool, ma
 	if wrapped != "" {
 		r.maxLine = rawLimit(maxLine)
 	}
-	if align && offset > 0 {
-		var last [1]byte
-		if _, err := f.ReadAt(last[:], offset-1); err != nil && err != io.EOF {
-			return nil, fmt.Errorf("read end of last line: %w", err)
-		}
-		r.skip = last[0] != '\n'
-		if !r.skip && wrapped != "" {
-			var err error
-			if r.skipRecord, err = r.inRecord(offset); err != nil {
-				return nil, err
-			}
+	if align {
+		if err := r.align(offset); err != nil {
+			return nil, err
 		}
 	}
 	if err := r.head.extend(f, offset); err != nil {
@@ -109,6 +106,7 @@ func (r *reader) refresh() (c condition, grown bool, err error) {
 		return intact, false, fmt.Errorf("stat: %w", err)
 	}
 	r.links = uint64(st.Nlink)
+	r.expose(st.Mode)
 	if st.Size == r.size && st.Mtim == r.changed && st.Mtim != (unix.Timespec{}) {
 		return intact, false, nil
 	}
@@ -175,6 +173,9 @@ func (r *reader) behind() int64 { return max(r.size-r.offset, 0) }
 // read reads one block, which may or may not complete a batch. more says
 // whether there is anything left that has not been looked at.
 func (r *reader) read() (b *Batch, more bool, err error) {
+	if r.tainted {
+		return nil, false, r.leaveOut()
+	}
 	if r.size <= r.offset+r.scanned {
 		return nil, false, nil
 	}
@@ -361,7 +362,7 @@ func (r *reader) position() Position {
 // data if the file can't be read.
 func (r *reader) last() (*Batch, error) {
 	rest := r.behind()
-	if rest == 0 || r.skip || r.blocked != "" {
+	if rest == 0 || r.skip || r.blocked != "" || r.exposed {
 		err := r.jump(r.offset + rest)
 		return r.final(), err
 	}

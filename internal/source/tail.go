@@ -87,6 +87,7 @@ type tail struct {
 
 	blocked atomic.Pointer[string] // why what is in the file isn't read
 	unlike  bool                   // it was said that the file doesn't look like a log
+	counted bool                   // a gap was counted for what is left out at the moment
 
 	announced chan struct{}   // closed when known
 	after     <-chan struct{} // what to wait for before the first batch: that of a copy with the rest of what the file was; may be nil
@@ -162,7 +163,11 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 			b, more, err = t.r.read()
 		}
 		t.report(err)
+		left := t.leftOut()
 		t.judge()
+		if left && !t.send(ctx, out, t.r.announce()) {
+			return false
+		}
 		if b != nil {
 			t.since.CompareAndSwap(0, time.Now().UnixNano())
 			if !t.send(ctx, out, b) {
@@ -174,22 +179,6 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 			return ctx.Err() == nil
 		}
 	}
-}
-
-// judge says, once, that what is in the file are no lines.
-func (t *tail) judge() {
-	if !t.r.unlike || t.unlike {
-		if now := t.r.blocked; now == "" {
-			t.blocked.Store(nil)
-		} else if t.blocked.Load() == nil {
-			t.blocked.Store(&now)
-			t.counts.refused.Add(1)
-			t.log.Error("not reading a log that holds no lines of text: it is " + now)
-		}
-		return
-	}
-	t.unlike = true
-	t.log.Warn("this doesn't look like a log: a line goes on for more than 1 MiB and has zero bytes in it")
 }
 
 // account makes what the reader has seen known to stats.
