@@ -97,7 +97,7 @@ type LogStatus struct {
 // FileStatus is a file of a log.
 type FileStatus struct {
 	Path   string    `json:"path"`
-	State  string    `json:"state"` // following, waiting, failing …
+	State  string    `json:"state"` // following, renamed, deleted, waiting, failing …
 	Offset int64     `json:"offset"`
 	Behind int64     `json:"behind_bytes"`
 	Last   time.Time `json:"last_line,omitzero"`

@@ -151,7 +151,7 @@ func (d *daemon) scanTails(ctx context.Context, x *explaining, l *config.Log, f 
 		return left
 	}
 	for _, file := range stats.files.Files {
-		if state := source.State(file.State); state != source.Following && state != source.Renamed {
+		if state := source.State(file.State); state != source.Following && state != source.Renamed && state != source.Deleted {
 			continue
 		}
 		s, err := scanFile(ctx, f, &file, min(left, scanTail))

@@ -247,7 +247,7 @@ func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text strin
 		switch source.State(f.State) {
 		case source.Failing, source.Refused:
 			add("failing", where, f.Path+" can't be read"+orText(f.Err), time.Time{})
-		case source.Following, source.Renamed:
+		case source.Following, source.Renamed, source.Deleted:
 			open++
 		}
 	}

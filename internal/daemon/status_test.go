@@ -173,6 +173,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"nothing":         {func(*control.Status) {}, nil},
 		"renamed is read": {func(s *control.Status) { s.Logs[0].Files = []control.FileStatus{{State: string(source.Renamed)}} }, nil},
+		"deleted is read": {func(s *control.Status) { s.Logs[0].Files = []control.FileStatus{{State: string(source.Deleted)}} }, nil},
 		"no file":         {func(s *control.Status) { s.Logs[0].Files = nil }, []string{"blind log site"}},
 		"waiting":         {func(s *control.Status) { s.Logs[0].Files = []control.FileStatus{{State: string(source.Waiting)}} }, []string{"blind log site"}},
 		"one of two waits": {func(s *control.Status) {

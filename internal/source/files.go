@@ -51,9 +51,10 @@ type FilesOptions struct {
 	// calls per file. Default 1 s.
 	Poll time.Duration
 
-	// Grace is how long a file that has lost its name to another must have
-	// been quiet before it is let go: servers write to the old file until
-	// they are told to re-open, some of their children longer. Default 2 min.
+	// Grace is how long a file that has lost its name to another, or was
+	// deleted, must have been quiet before it is let go: servers write to the
+	// old file until they are told to re-open, some of their children longer.
+	// Default 2 min.
 	Grace time.Duration
 
 	// FromStart reads files that exist at the start and have no stored
@@ -67,7 +68,7 @@ type FilesOptions struct {
 	StartAt func(f io.ReaderAt, size int64) int64
 
 	// MaxFiles is how many files may be open at once. Default 4096. Further
-	// ones are refused until there is room.
+	// ones are refused until there is room; deleted files give way to them.
 	MaxFiles int
 
 	// AllowInsecure reads logs that strangers can write to, or replace: see
@@ -88,8 +89,8 @@ type FilesOptions struct {
 //
 // A renamed file is read on until it has been quiet for Grace and its name is
 // another file's; the successor is read at the same time, so lines of the two
-// may interleave. A file without a successor is kept open, unless it was also
-// deleted and stays quiet for ten minutes.
+// may interleave. A file without a successor is kept open, unless it was deleted
+// and stays quiet for as long.
 type Files struct {
 	o       FilesOptions
 	pool    pool

@@ -45,6 +45,7 @@ type follower struct {
 	unpackers  []*unpacker
 	unpacking  map[identity]bool // compressed files that are being read, by what they were
 
+	deleted    []*tail         // open files without a name; nil: not known in this scan
 	quietSince time.Time       // when a name last changed
 	globbed    time.Time       // when the globs were last looked at
 	said       map[string]bool // patterns of which was said that they match nothing, or are none
@@ -125,6 +126,7 @@ func (r *follower) pause() time.Duration {
 func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.deleted = nil
 	expand := time.Since(r.globbed) >= globEvery
 	if expand {
 		r.globbed = time.Now()
@@ -235,7 +237,7 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 		r.content(n)
 		return
 	}
-	if r.vanished(n, err) {
+	if r.vanished(n, err) || errors.Is(err, errMakingRoom) {
 		return
 	}
 	r.complain(n, err)
@@ -390,11 +392,13 @@ func (r *follower) stats() []FileStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var s []FileStats
+	open := make(map[string]bool, len(r.tails))
 	for _, t := range r.tails {
 		s = append(s, t.stats())
+		open[t.name] = true
 	}
 	for _, n := range r.names.byPath {
-		if n.state != Following {
+		if n.state != Following && (n.state != Waiting || !open[n.path]) {
 			s = append(s, FileStats{Path: n.path, State: n.state, Err: n.trouble})
 		}
 	}

@@ -21,8 +21,8 @@ type beginning struct {
 // open opens path as the file of a followed name and starts its tail, at the
 // given place or, if that is nil, where begin says.
 func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path string, starting bool, at *beginning) error {
-	if len(r.tails) >= r.o.MaxFiles {
-		return errTooMany
+	if err := r.room(); err != nil {
+		return err
 	}
 	f, err := r.openSafely(path)
 	if err != nil {

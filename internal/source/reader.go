@@ -43,7 +43,7 @@ type reader struct {
 
 	size    int64 // of the file when it was last looked at
 	changed unix.Timespec
-	links   uint64
+	gone    bool // no name leads to it any more
 	head    head
 	trail   trail
 
@@ -105,7 +105,7 @@ func (r *reader) refresh() (c condition, grown bool, err error) {
 	if err := unix.Fstat(int(r.f.Fd()), &st); err != nil {
 		return intact, false, fmt.Errorf("stat: %w", err)
 	}
-	r.links = uint64(st.Nlink)
+	r.gone = st.Nlink == 0
 	r.expose(st.Mode)
 	if st.Size == r.size && st.Mtim == r.changed && st.Mtim != (unix.Timespec{}) {
 		return intact, false, nil

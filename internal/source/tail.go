@@ -14,6 +14,7 @@ type State string
 const (
 	Following State = "following" // open, and has its name
 	Renamed   State = "renamed"   // open and still read; its name is gone or another file's
+	Deleted   State = "deleted"   // likewise, and it has no other name
 	Waiting   State = "waiting"   // nothing there yet
 	Failing   State = "failing"   // there, but it can't be opened or read
 	Refused   State = "refused"   // there, but not read: strangers can write to it, there are too many, it holds no lines
@@ -34,11 +35,6 @@ const (
 
 const (
 	pollFast = 10 * time.Millisecond
-
-	// unlinkedGrace is after how long a quiet, deleted file without a
-	// successor is let go: no name leads to it any more, and holding it
-	// keeps its disk space.
-	unlinkedGrace = 10 * time.Minute
 
 	// deafAfter is how often in a row polling must find what inotify should
 	// have told before a watch is given up.
@@ -80,6 +76,7 @@ type tail struct {
 	known    atomic.Bool            // its first batch has been taken
 
 	covered atomic.Bool // a glob leads to it under another name
+	giveWay atomic.Bool // it is to be let go at once, if it was deleted
 
 	sent *Position            // with what was taken last; nil: nothing was yet
 	now  atomic.Pointer[seen] // with what was sent last, or is about to be
@@ -94,6 +91,8 @@ type tail struct {
 
 	wake    chan struct{}
 	watch   *fdWatch
+	end     time.Time // until when what is left of a deleted file is offered after a stop
+	cutOff  bool      // a batch could not be sent before a stop
 	missed  int       // ticks in a row that found what no wake-up announced
 	grown   time.Time // when the file last changed, or lost its name
 	lastGap time.Time // when a gap was last said
@@ -114,6 +113,7 @@ func (t *tail) run(ctx context.Context, out chan<- *Batch) bool {
 	phase := t.hold.Load()
 	for woken := true; ; {
 		if !t.drain(ctx, out, woken) {
+			t.leave(out)
 			return false
 		}
 		if now := t.hold.Load(); now != phase {
@@ -125,6 +125,7 @@ func (t *tail) run(ctx context.Context, out chan<- *Batch) bool {
 		timer.Reset(t.pause())
 		select {
 		case <-ctx.Done():
+			t.leave(out)
 			return false
 		case <-t.wake:
 			woken, t.missed = true, 0
@@ -190,7 +191,9 @@ func (t *tail) account() {
 	t.counts.zeros.Add(t.r.zeros)
 	t.counts.cut.Add(t.r.dropped)
 	t.r.lost, t.r.zeros, t.r.dropped = 0, 0, 0
-	if t.r.behind() == 0 {
+	// Whether the last line of a deleted file will be completed shows when it is
+	// let go.
+	if t.r.behind() == 0 || t.r.gone && t.r.size <= t.r.offset+t.r.scanned {
 		t.since.Store(0)
 	} else {
 		t.since.CompareAndSwap(0, time.Now().UnixNano())
@@ -205,35 +208,27 @@ func (t *tail) send(ctx context.Context, out chan<- *Batch, b *Batch) bool {
 	}
 	now := &seen{at, t.r.head.clone(t.now.Load())}
 	t.now.Store(now)
-	select {
-	case out <- b:
-		t.sent = &now.at
-		t.read.Add(n)
-		t.counts.bytes.Add(n)
-		t.offset.Store(next)
-		if n > 0 {
-			t.lines.Add(lines)
-			t.counts.lines.Add(lines)
-			t.last.Store(time.Now().UnixNano())
-		}
-		return true
-	case <-ctx.Done():
+	if !t.hand(ctx, out, b) {
 		b.Done()
 		return false
 	}
+	t.sent = &now.at
+	t.read.Add(n)
+	t.counts.bytes.Add(n)
+	t.offset.Store(next)
+	if n > 0 {
+		t.lines.Add(lines)
+		t.counts.lines.Add(lines)
+		t.last.Store(time.Now().UnixNano())
+	}
+	return true
 }
 
 // letGo decides whether the file is finished.
 func (t *tail) letGo() bool {
-	quiet := time.Since(t.grown)
-	switch t.hold.Load() {
-	case succeeded:
-		return quiet >= t.grace && t.hold.CompareAndSwap(succeeded, released)
-	case nameless:
-		gone := t.r.links == 0 && quiet >= max(unlinkedGrace, t.grace)
-		return (gone || quiet >= t.grace && t.wanted()) && t.hold.CompareAndSwap(nameless, released)
-	}
-	return false
+	h := t.hold.Load()
+	due := time.Since(t.grown) >= t.grace && (h == succeeded || h == nameless && (t.r.gone || t.wanted()))
+	return (due || t.r.gone && t.giveWay.Load()) && t.hold.CompareAndSwap(h, released)
 }
 
 // finish sends what came in since the last look, and the final batch.
@@ -249,7 +244,11 @@ func (t *tail) finish(ctx context.Context, out chan<- *Batch) bool {
 	if !t.send(ctx, out, b) {
 		return false
 	}
-	t.log.Info("finished with rotated file", slog.Int64("size", b.Next))
+	what := "rotated"
+	if t.r.gone {
+		what = "deleted"
+	}
+	t.log.Info("finished with "+what+" file", slog.Int64("size", b.Next))
 	return true
 }
 
@@ -263,7 +262,7 @@ func (t *tail) pause() time.Duration {
 	}
 	quiet := time.Since(t.grown)
 	d := backoff(quiet, t.poll)
-	if h == succeeded {
+	if h == succeeded || t.r.gone {
 		d = min(d, max(t.grace-quiet, time.Millisecond))
 	}
 	return d
@@ -364,6 +363,8 @@ func (t *tail) stats() FileStats {
 		s.State, s.Err = Failing, *text
 	case t.blocked.Load() != nil:
 		s.State, s.Err = Refused, *t.blocked.Load()
+	case t.unlinked():
+		s.State = Deleted
 	case t.hold.Load() != held:
 		s.State = Renamed
 	}

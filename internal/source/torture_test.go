@@ -413,7 +413,7 @@ func torture(t *testing.T, o FilesOptions, kills bool, idle, rotations int, leng
 func settled(s *session, crew []*writer) bool {
 	open := make(map[uint64]bool)
 	for _, f := range s.files.Stats().Files {
-		if f.Behind > 0 || f.State == Renamed {
+		if f.Behind > 0 || f.State == Renamed || f.State == Deleted {
 			return false
 		}
 		open[f.Ino] = true

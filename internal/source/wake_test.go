@@ -3,7 +3,6 @@ package source
 import (
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -121,29 +120,4 @@ func TestPollingGetsLazyAndQuickAgain(t *testing.T) {
 			t.Errorf("backoff(%v, %v) = %v, want %v", tt.since, tt.limit, got, tt.want)
 		}
 	}
-}
-
-// A deleted file that nobody replaces is kept for ten quiet minutes.
-func TestDeletedFileIsLetGoInTheEnd(t *testing.T) {
-	path := logPath(t)
-	f := create(t, path, "")
-	synctest.Test(t, func(t *testing.T) {
-		s := begin(t, FilesOptions{Log: "web", NoInotify: true}, path)
-		s.accept(<-s.out)
-		if mark := s.accept(<-s.out); !isMark(mark.Pos) {
-			t.Errorf("got %+v, want the mark of the path", mark)
-		}
-		must(t, os.Remove(path))
-		write(t, f, "1\n")
-		s.accept(<-s.out)
-		removed := time.Now()
-		b := s.accept(<-s.out)
-		if !b.Final || s.text() != "1\n" {
-			t.Errorf("got %+v, want the final batch", b)
-		}
-		if kept := time.Since(removed); kept < unlinkedGrace || kept > unlinkedGrace+time.Minute {
-			t.Errorf("kept for %v, want %v", kept, unlinkedGrace)
-		}
-		s.stop()
-	})
 }
