@@ -35,13 +35,6 @@ type loss struct {
 // are met as often as patterns are looked at.
 const maxPast = 64
 
-// superseded is a stored position that can be forgotten as soon as that of the
-// copy that is read instead is known.
-type superseded struct {
-	Position
-	known <-chan struct{} // closed when it is; nil: with those of the files at the start
-}
-
 // loss hands a loss to the follower, and waits until the position of a copy is
 // known: only then may that of the file, with which the copy would be found, be
 // another. It returns false if ctx is done first.
@@ -78,11 +71,17 @@ func (r *follower) recover(ctx context.Context, out chan<- *Batch, l loss) <-cha
 	return known
 }
 
-// findRest does the same for a file that was truncated while nobody looked.
+// findRest does the same for a file that was truncated while nobody looked, or
+// has the number of one that was read and has been compressed since: then others
+// may have come and gone as well.
 func (r *follower) findRest(ctx context.Context, out chan<- *Batch, id identity, path string) <-chan struct{} {
 	for _, s := range r.memory.byID[id] {
 		if s.Path == path && !s.finished && s.HeadLen >= alike {
-			if _, known := r.readCopy(ctx, out, path, s.Position, beside); known != nil {
+			name, known := r.readCopy(ctx, out, path, s.Position, beside)
+			if name != "" {
+				r.readBetween(ctx, out, path, name)
+			}
+			if known != nil {
 				return known
 			}
 		}
@@ -338,61 +337,4 @@ func (r *follower) forgetGone(looks map[string]look) {
 func readable(dir string) bool {
 	err := unix.Access(dir, unix.R_OK|unix.X_OK)
 	return err == nil || missing(err)
-}
-
-// supersede forgets the positions of files whose copies are read by now.
-func (r *follower) supersede() {
-	kept := r.superseded[:0]
-	for _, s := range r.superseded {
-		other := r.tails[s.identity()] // whose position replaces it
-		if !r.marked || s.known != nil && !closed(s.known) || other != nil && !other.known.Load() {
-			kept = append(kept, s)
-			continue
-		}
-		r.forgetPosition(s.Position)
-	}
-	r.superseded = kept
-	for _, t := range r.tails {
-		if !t.known.Load() {
-			return // its position may replace the one a copy was found by
-		}
-	}
-	r.unpackers = slices.DeleteFunc(r.unpackers, func(u *unpacker) bool {
-		// Not before what it was found by: it would be found and read again.
-		needed := slices.ContainsFunc(kept, func(s superseded) bool { return s.known == nil || s.known == u.announced })
-		if needed || !closed(u.finished) {
-			return false
-		}
-		r.tell(u.at, true)
-		return true
-	})
-}
-
-// displaced returns what to wait for before a position is told for id, if what
-// is stored under it is that of another file, which had this number before, and
-// leads to a copy whose position is not known yet. It may be nil.
-func (r *follower) displaced(id identity) <-chan struct{} {
-	for _, s := range r.superseded {
-		if s.identity() == id && s.known != nil && !closed(s.known) {
-			return s.known
-		}
-	}
-	return nil
-}
-
-// forgetPosition forgets the position of a file that is gone, unless its number
-// is another file's by now: what is stored is then that one's.
-func (r *follower) forgetPosition(p Position) {
-	if !r.unpacking[p.identity()] {
-		r.tell(p, true) // unless, then, there is a tail
-	}
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

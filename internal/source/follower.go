@@ -43,7 +43,8 @@ type follower struct {
 	past       map[string][]seen // by name, of files that were truncated
 	elsewhere  map[Position]bool // stored positions whose files have other names since
 	unpackers  []*unpacker
-	unpacking  map[identity]bool // compressed files that are being read, by what they were
+	unpacking  map[identity]bool          // compressed files that are being read, by what they were
+	before     map[string]<-chan struct{} // by name, closed when the last file is known that came and went while nobody looked
 
 	deleted    []*tail         // open files without a name; nil: not known in this scan
 	quietSince time.Time       // when a name last changed
@@ -63,6 +64,7 @@ func newFollower(f *Files, notify bool) *follower {
 		past:      make(map[string][]seen),
 		elsewhere: make(map[Position]bool),
 		unpacking: make(map[identity]bool),
+		before:    make(map[string]<-chan struct{}),
 		said:      make(map[string]bool),
 		closed:    make(map[string]*name),
 	}
@@ -161,7 +163,7 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	if expand { // a file may have been met before the globs have found it
 		r.forgetGone(looks)
 	}
-	r.supersede()
+	r.supersede(looks)
 	r.mark()
 }
 

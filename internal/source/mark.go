@@ -31,10 +31,8 @@ func (r *follower) mark() {
 	if r.marked && len(r.unmarked) == 0 {
 		return
 	}
-	for _, t := range r.tails {
-		if !t.known.Load() {
-			return
-		}
+	if !r.allKnown() {
+		return
 	}
 	if !r.marked {
 		r.marked = true
@@ -56,6 +54,17 @@ func (r *follower) mark() {
 		r.tell(markOf(r.o.Log, p), false)
 		return true
 	})
+}
+
+// allKnown reports whether the positions of all files that are read have been
+// handed on.
+func (r *follower) allKnown() bool {
+	for _, t := range r.tails {
+		if !t.known.Load() {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(r.unpackers, func(u *unpacker) bool { return !closed(u.announced) })
 }
 
 // tell sends a position without lines once the names have been looked at.

@@ -12,10 +12,11 @@ var errTooMany = errors.New("too many files are open for this log (does the patt
 // beginning is where to begin in a file. align says that it may be inside of a
 // line.
 type beginning struct {
-	offset int64
-	align  bool
-	after  <-chan struct{} // what to wait for before the first batch, or nil
-	found  *Position       // what the file agreed with, or nil
+	offset  int64
+	align   bool
+	between bool            // the file came and went while nobody looked: its successors wait for it
+	after   <-chan struct{} // what to wait for before the first batch, or nil
+	found   *Position       // what the file agreed with, or nil
 }
 
 // open opens path as the file of a followed name and starts its tail, at the
@@ -95,9 +96,6 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 		}
 		at = &b
 	}
-	if at.after == nil {
-		at.after = r.displaced(id)
-	}
 	from := at.offset
 	file := &File{Log: r.o.Log, Path: path, Dev: id.dev, Ino: id.ino}
 	rd, err := newReader(f, file, followed, from, at.align, r.o.MaxLine, r.o.Container, r.pool)
@@ -122,7 +120,11 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 		name: followed, file: file, f: f, r: rd, log: log, counts: r.counts,
 		poll: r.o.Poll, grace: r.o.Grace, notify: r.notify,
 		wanted: func() bool { return r.o.Claims.isWanted(id) },
-		moved:  func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1), announced: make(chan struct{}), after: at.after,
+		moved:  func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1), announced: make(chan struct{}),
+		after: []<-chan struct{}{at.after, r.displaced(id), r.before[followed]},
+	}
+	if at.between {
+		r.before[followed] = t.announced
 	}
 	t.offset.Store(from)
 	return t, nil

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -110,13 +111,15 @@ func newer(a, b string) string {
 
 // readBetween reads the files that got and lost the name path while nobody
 // looked: rotated ones that are newer than the last of those that were read
-// then, which is now called now.
+// then, which is now called now. It is by the position of a later file that the
+// next start takes an earlier one for read, so they are made known one after the
+// other, oldest first, and before the one that has the name.
 func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now string) {
 	fi, err := os.Stat(now)
 	if err != nil {
 		return
 	}
-	for _, sibling := range related(path) {
+	for _, sibling := range slices.Backward(related(path)) {
 		then, err := os.Stat(sibling)
 		if err != nil || !then.ModTime().After(fi.ModTime()) || !rotated(path, sibling) || r.names.covers(sibling) {
 			continue
@@ -132,9 +135,12 @@ func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now
 		begun := false
 		switch {
 		case filepath.Ext(sibling) == ".gz":
-			begun, _ = r.unpack(ctx, out, path, sibling, p)
+			var known <-chan struct{}
+			if begun, known = r.unpack(ctx, out, path, sibling, p); known != nil {
+				r.before[path] = known
+			}
 		case !compressed(sibling):
-			begun = r.open(ctx, out, path, sibling, false, &beginning{}) == nil
+			begun = r.open(ctx, out, path, sibling, false, &beginning{between: true}) == nil
 		}
 		if !begun {
 			r.counts.gaps.Add(1)

@@ -86,8 +86,8 @@ type tail struct {
 	unlike  bool                   // it was said that the file doesn't look like a log
 	counted bool                   // a gap was counted for what is left out at the moment
 
-	announced chan struct{}   // closed when known
-	after     <-chan struct{} // what to wait for before the first batch: that of a copy with the rest of what the file was; may be nil
+	announced chan struct{}     // closed when known
+	after     []<-chan struct{} // what to wait for before the first batch: that of a copy with the rest of what the file was, that of the file before it; each may be nil
 
 	wake    chan struct{}
 	watch   *fdWatch
@@ -103,7 +103,7 @@ type tail struct {
 func (t *tail) run(ctx context.Context, out chan<- *Batch) bool {
 	t.startWatch()
 	t.grown = time.Now()
-	if !wait(ctx, t.after) || !t.send(ctx, out, t.r.announce()) {
+	if !waitAll(ctx, t.after) || !t.send(ctx, out, t.r.announce()) {
 		return false
 	}
 	t.known.Store(true)
@@ -379,17 +379,4 @@ func moment(nano int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, nano)
-}
-
-// wait waits for c, unless that is nil. It returns false if ctx is done first.
-func wait(ctx context.Context, c <-chan struct{}) bool {
-	if c == nil {
-		return true
-	}
-	select {
-	case <-c:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -77,9 +77,10 @@ func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling 
 	r.unpackers = append(r.unpackers, u)
 	log := r.log.With(slog.String("path", sibling))
 	log.Info("reading the rest of a compressed log", slog.Int64("from", at.Offset))
+	before := r.before[path]
 	r.wg.Go(func() {
 		defer f.Close() //nolint:errcheck // only read
-		if !u.send(&Batch{File: u.file, Offset: u.at.Offset, Next: u.at.Offset, Position: u.at}) {
+		if !wait(ctx, before) || !u.send(&Batch{File: u.file, Offset: u.at.Offset, Next: u.at.Offset, Position: u.at}) {
 			return
 		}
 		close(u.announced)
