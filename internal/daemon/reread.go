@@ -69,18 +69,32 @@ func (e *engine) take(b *source.Batch, now time.Time) {
 }
 
 // knownFile returns the file of a batch if some of its lines were counted
-// before. The number of a device can change from one boot to the next.
+// before. The number of a device can change from one boot to the next: then it
+// is known by the new one from its first batch on.
 func (e *engine) knownFile(b *source.Batch) *again {
 	p := state.Position(b.Position)
 	if f := e.known[p.Key()]; f != nil {
 		return f
 	}
 	for key, f := range e.known {
-		if key.Log == p.Log && key.Ino == p.Ino && p.Ino != 0 && f.position.Path == p.Path {
+		if !f.begun && !b.Final && isFile(&p) && key.Log == p.Log && key.Ino == p.Ino && f.position.Path == p.Path {
+			if b.Offset == f.from {
+				e.renumber(f, p.Dev)
+			}
 			return f
 		}
 	}
 	return nil
+}
+
+// renumber has what is stored for a file stored under the present number of its
+// device, too: its source has the other forgotten soon.
+func (e *engine) renumber(f *again, dev uint64) {
+	delete(e.known, f.position.Key())
+	f.position.Dev = dev
+	e.known[f.position.Key()] = f
+	e.positions[f.position.Key()] = f.position
+	e.update.Positions = append(e.update.Positions, f.position)
 }
 
 // reread takes what is not new off a batch, and counts it if all new lines

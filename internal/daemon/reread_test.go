@@ -226,11 +226,22 @@ func TestReadAgainUnderAnotherDevice(t *testing.T) {
 	r.file = &source.File{Log: "site", Path: was.file.Path, Dev: 77, Ino: was.file.Ino}
 	r.offset = s.windows.Positions[0].Offset
 	r.take(r.lines(), r.now)
-	r.ask(other, other)
+	r.handOver()
+	old := s.loaded.Positions[0]
+	if u := r.one(); len(u.Positions) != 1 || u.Positions[0].Dev != 77 || u.Positions[0].Offset != old.Offset {
+		t.Errorf("handed over: %+v, want what is stored under the new number", u)
+	}
+	r.ask(other)
+	// What is stored under the old number is forgotten meanwhile.
+	r.take(&source.Batch{File: was.file, Position: source.Position(old), Offset: old.Offset, Next: old.Offset, Final: true}, r.now)
+	r.ask(other)
 	if r.again != nil {
 		t.Error("still waiting")
 	}
 	r.journal.want(t, 0, "banned")
+	if u := r.one(); len(u.ForgetPositions) != 1 || u.ForgetPositions[0] != old.Key() {
+		t.Errorf("handed over: %+v, want the old number forgotten", u)
+	}
 }
 
 // headHash is how a position tells a file's beginning.

@@ -75,7 +75,7 @@ func (r *follower) recover(ctx context.Context, out chan<- *Batch, l loss) <-cha
 // has the number of one that was read and has been compressed since: then others
 // may have come and gone as well.
 func (r *follower) findRest(ctx context.Context, out chan<- *Batch, id identity, path string) <-chan struct{} {
-	for _, s := range r.memory.byID[id] {
+	for _, s := range r.memory.candidates(id, path) {
 		if s.Path == path && !s.finished && s.HeadLen >= alike {
 			name, known := r.readCopy(ctx, out, path, s.Position, beside)
 			if name != "" {

@@ -100,7 +100,11 @@ func (s *session) stop() []Position {
 			s.t.Error("Run did not end after cancellation")
 		}
 	}
-	var all []Position
+	return s.stored()
+}
+
+// stored lists the acknowledged positions.
+func (s *session) stored() (all []Position) {
 	for _, p := range s.positions {
 		all = append(all, p)
 	}

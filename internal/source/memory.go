@@ -1,6 +1,9 @@
 package source
 
-import "os"
+import (
+	"os"
+	"slices"
+)
 
 // maxRemembered is how many finished files are remembered. Only a glob that
 // also covers rotated names needs them, and only while those exist.
@@ -93,22 +96,44 @@ func (m *memory) match(f *os.File, id identity, size int64, path string) (s star
 // convincing is how many bytes of a file's beginning tell it from any other.
 const convincing = 64
 
-// candidates are the positions that an open file may have. Where none has its
-// identity, those of its name and inode count: the number of a device can
-// change from one boot, or one mount, to the next.
+// candidates are the positions that an open file may have: those of its
+// identity, and those of its name and inode. The number of a device can change
+// from one boot, or one mount, to the next, and change back.
 func (m *memory) candidates(id identity, path string) []start {
-	if known := m.byID[id]; len(known) > 0 {
-		return known
-	}
-	var out []start
-	for i := range m.byPath[path] {
-		p := &m.byPath[path][i]
-		if p.Ino == id.ino && p.HeadLen >= convincing {
-			p.Dev = id.dev
-			out = append(out, start{Position: *p})
+	out := slices.Clone(m.byID[id])
+	for _, p := range m.byPath[path] {
+		if p.renumbered(id) {
+			out = append(out, start{Position: p})
 		}
 	}
 	return out
+}
+
+// renumber takes what is stored of an open file under other numbers of its
+// device for positions of this one, and returns them as they are stored. What
+// was replaced need not agree with them. An error is that of reading the file.
+func (m *memory) renumber(f *os.File, id identity, size int64, path string, replaced bool) (stored []Position, err error) {
+	for i := range m.byPath[path] {
+		p := &m.byPath[path][i]
+		if !p.renumbered(id) {
+			continue
+		}
+		agrees, err := headAgrees(f, size, *p)
+		if err != nil {
+			return nil, err
+		}
+		if agrees || replaced {
+			stored = append(stored, *p)
+			p.Dev = id.dev
+		}
+	}
+	return stored, nil
+}
+
+// renumbered reports whether a position can be that of a file whose device had
+// another number then, by its numbers alone.
+func (p *Position) renumbered(id identity) bool {
+	return p.Ino == id.ino && p.Dev != id.dev && p.Dev&packed == 0 && p.HeadLen >= convincing
 }
 
 // copied reports whether a file is known as a copy that isn't read.

@@ -15,6 +15,7 @@ type beginning struct {
 	offset  int64
 	align   bool
 	between bool            // the file came and went while nobody looked: its successors wait for it
+	lost    bool            // it was replaced or truncated while nobody looked
 	after   <-chan struct{} // what to wait for before the first batch, or nil
 	found   *Position       // what the file agreed with, or nil
 }
@@ -113,6 +114,10 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 			return r.newTail(ctx, out, f, followed, path, starting, nil)
 		}
 	}
+	renumbered, err := r.memory.renumber(f, id, fi.Size(), followed, at.lost)
+	if err != nil {
+		return nil, err
+	}
 	r.memory.drop(id)
 	log := r.log.With(slog.String("path", path))
 	log.Info("reading log", slog.Int64("from", from), slog.Int64("size", fi.Size()))
@@ -122,6 +127,10 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 		wanted: func() bool { return r.o.Claims.isWanted(id) },
 		moved:  func() { nudge(r.moved) }, lost: r.loss, wake: make(chan struct{}, 1), announced: make(chan struct{}),
 		after: []<-chan struct{}{at.after, r.displaced(id), r.before[followed]},
+	}
+	for _, p := range renumbered { // else a later one would be taken for it when the number is back
+
+		r.superseded = append(r.superseded, superseded{p, t.announced})
 	}
 	if at.between {
 		r.before[followed] = t.announced
@@ -149,7 +158,7 @@ func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id 
 		b.offset, b.align, b.found = s.Offset, !s.finished, &s.Position
 		return b, nil
 	case seen:
-		b.after = r.findRest(ctx, out, id, followed)
+		b.lost, b.after = true, r.findRest(ctx, out, id, followed)
 		r.counts.gaps.Add(1)
 		r.log.Warn("log was replaced or truncated since it was last read, reading it from its beginning; lines may have been lost",
 			slog.String("path", followed), slog.Int64("size", size))

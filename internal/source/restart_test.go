@@ -1,7 +1,9 @@
 package source
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -237,14 +239,80 @@ func TestCatchUpAcrossManyBlocks(t *testing.T) {
 	})
 }
 
+// otherDevice makes stored positions of files those of another device, as after
+// a boot that numbers devices in another way.
+func otherDevice(stored []Position, add int) []Position {
+	out := slices.Clone(stored)
+	for i := range out {
+		if !isMark(out[i]) {
+			out[i].Dev += uint64(add)
+		}
+	}
+	return out
+}
+
+const longLine = "a line of the log, long enough to tell it from others\n"
+
+// The number of the device changes with one boot, and back with the next, be the
+// second ended before the first's position is forgotten or later.
+func TestRestartWithTheDeviceNumberOfBefore(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		t.Run(fmt.Sprintf("forgotten=%v", forgotten), func(t *testing.T) {
+			bothWays(t, func(t *testing.T, o FilesOptions) {
+				path := logPath(t)
+				f := create(t, path, "")
+				first := firstRun(t, o, f, strings.Repeat(longLine, 2), path)
+				o.Resume = otherDevice(first, 7)
+				write(t, f, "second boot\n")
+				s := begin(t, o, path)
+				s.wants("second boot\n")
+				if forgotten {
+					s.poll("one position is stored", func() bool { return s.finals() == 1 }, func(b *Batch) { s.accept(b) })
+				}
+				s.stop()
+				// Seen from the second boot, the first one's number is another.
+				o.Resume = otherDevice([]Position{s.positions[idOf(t, f)]}, 7)
+				if !forgotten {
+					o.Resume = append(o.Resume, first...)
+				}
+				write(t, f, "third boot\n")
+				s = begin(t, o, path)
+				s.wants("third boot\n")
+				s.poll("one position is stored", func() bool { return len(files(s.stored())) == 1 }, func(b *Batch) { s.accept(b) })
+				if s.text() != "third boot\n" || s.files.Stats().Gaps != 0 {
+					t.Errorf("got %q and %d gaps, want the third boot's line alone", s.text(), s.files.Stats().Gaps)
+				}
+			})
+		})
+	}
+}
+
+// The same of a file that was rotated while stopped.
+func TestRotatedAndTheDeviceNumberOfBefore(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "")
+		o.Resume = files(firstRun(t, o, f, strings.Repeat(longLine, 2), path))
+		o.Resume = append(o.Resume, otherDevice(o.Resume, 7)...)
+		write(t, f, "rest\n")
+		rename(t, path, path+".1")
+		create(t, path, "new\n")
+		s := begin(t, o, path)
+		s.final(idOf(t, f))
+		s.poll("one position is stored", func() bool { return len(files(s.stored())) == 1 }, func(b *Batch) { s.accept(b) })
+		if !sameLines(s.text(), "rest\nnew\n") || s.files.Stats().Gaps != 0 {
+			t.Errorf("got %q and %d gaps; log:\n%s", s.text(), s.files.Stats().Gaps, s.said)
+		}
+	})
+}
+
 // The device has another number after a reboot: the file is the same by its
 // inode and its beginning.
 func TestRestartWithAnotherDeviceNumber(t *testing.T) {
 	bothWays(t, func(t *testing.T, o FilesOptions) {
 		path := logPath(t)
 		f := create(t, path, "")
-		o.Resume = firstRun(t, o, f, strings.Repeat("a line of the log, long enough to tell it from others\n", 2), path)
-		o.Resume[0].Dev += 7
+		o.Resume = otherDevice(firstRun(t, o, f, strings.Repeat(longLine, 2), path), 7)
 		write(t, f, "while stopped\n")
 		s := begin(t, o, path)
 		s.wants("while stopped\n")

@@ -23,14 +23,14 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 		if !r.names.covers(path) {
 			continue
 		}
-		for _, p := range stored {
+		for _, p := range slices.Clone(stored) {
 			l, ok := looks[path]
 			if ok && (l.id == p.identity() || l.id.ino == p.Ino && p.HeadLen >= convincing) {
 				inPlace[path] = append(inPlace[path], p) // follow looks at it more closely
 				continue
 			}
-			if ok && l.err != nil && !missing(l.err) {
-				continue // can't tell yet
+			if ok && l.err != nil && !missing(l.err) || r.replaced(p) {
+				continue // can't tell yet, or it is open by another number
 			}
 			now := dirs.find(path, p.identity())
 			if now != "" && !r.resume(ctx, out, path, now, p) {
@@ -56,6 +56,9 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 	for path, missing := range gone {
 		lost := 0
 		for _, p := range missing {
+			if r.replaced(p) {
+				continue
+			}
 			r.memory.drop(p.identity())
 			if now, _ := r.readCopy(ctx, out, path, p, plainToo); now != "" {
 				r.elsewhere[p] = now != path
@@ -73,7 +76,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 		}
 	}
 	for path, last := range newest {
-		if len(r.memory.byID[looks[path].id]) == 0 {
+		if len(r.memory.candidates(looks[path].id, path)) == 0 {
 			r.readBetween(ctx, out, path, last)
 		}
 	}
@@ -128,7 +131,7 @@ func (r *follower) readBetween(ctx context.Context, out chan<- *Batch, path, now
 			continue // it has been compressed since
 		}
 		l := lookAt(sibling)
-		if l.err != nil || r.tails[l.id] != nil || len(r.memory.byID[l.id]) > 0 || r.unpacking[l.id] {
+		if l.err != nil || r.tails[l.id] != nil || len(r.memory.candidates(l.id, path)) > 0 || r.unpacking[l.id] {
 			continue
 		}
 		p := Position{Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino}

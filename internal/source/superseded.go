@@ -42,6 +42,12 @@ func (r *follower) supersede(looks map[string]look) {
 	})
 }
 
+// replaced reports whether a stored position is to be forgotten in favour of
+// another.
+func (r *follower) replaced(p Position) bool {
+	return slices.ContainsFunc(r.superseded, func(s superseded) bool { return s.Position == p })
+}
+
 // displaced returns what to wait for before a position is told for id, if what
 // is stored under it is that of another file, which had this number before, and
 // leads to a copy whose position is not known yet. It may be nil.
