@@ -174,7 +174,7 @@ func (p *rereadPlan) addFinished(was *state.Position) {
 
 // lookFor is the looker of real files.
 func lookFor(p *state.Position, n int64) (head []byte, size int64, ok bool) {
-	f, size, err := openNumbered(p.Path, "", p.Dev, p.Ino)
+	f, size, err := openFound(p.Path, "", numbered(p.Dev, p.Ino))
 	if err != nil {
 		return nil, 0, false
 	}

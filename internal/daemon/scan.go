@@ -136,7 +136,7 @@ func (f *finder) line(s *scan, line []byte, at detector.Line, ev *parser.Event) 
 // another one in the same folder if it was rotated.
 func openLine(id *state.LineID) (*os.File, error) {
 	base := strings.TrimSuffix(filepath.Base(id.Path), filepath.Ext(id.Path))
-	f, size, err := openNumbered(id.Path, base, id.Dev, id.Ino)
+	f, size, err := openFound(id.Path, base, numbered(id.Dev, id.Ino))
 	if err == nil && size <= id.Offset {
 		f.Close()
 		return nil, os.ErrNotExist
@@ -144,13 +144,26 @@ func openLine(id *state.LineID) (*os.File, error) {
 	return f, err
 }
 
-// openNumbered opens the file of a number, and returns its size: under its
-// name, or under another in the same folder that begins with prefix.
-func openNumbered(path, prefix string, dev, ino uint64) (f *os.File, size int64, err error) {
-	if f, size, err = openIf(path, dev, ino); err == nil {
+// openFound opens the file that is looked for, and returns its size: under its
+// name, under another in the same folder that begins with prefix or, if the name
+// is a symbolic link, in the folder of what that leads to now.
+func openFound(path, prefix string, is func(os.FileInfo) bool) (f *os.File, size int64, err error) {
+	if f, size, err = openIf(path, is); err == nil {
 		return f, size, nil
 	}
-	dir := filepath.Dir(path)
+	f, size, err = openIn(filepath.Dir(path), prefix, is)
+	if err == nil {
+		return f, size, nil
+	}
+	target, err2 := filepath.EvalSymlinks(path)
+	if err2 != nil || filepath.Dir(target) == filepath.Dir(path) {
+		return nil, 0, err
+	}
+	return openIn(filepath.Dir(target), "", is)
+}
+
+// openIn does the same in one folder.
+func openIn(dir, prefix string, is func(os.FileInfo) bool) (f *os.File, size int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, 0, err
@@ -159,33 +172,36 @@ func openNumbered(path, prefix string, dev, ino uint64) (f *os.File, size int64,
 		if !strings.HasPrefix(e.Name(), prefix) {
 			continue
 		}
-		if info, err := e.Info(); err != nil || !hasNumber(info, dev, ino) {
+		if info, err := e.Info(); err != nil || !is(info) {
 			continue
 		}
-		if f, size, err = openIf(filepath.Join(dir, e.Name()), dev, ino); err == nil {
+		if f, size, err = openIf(filepath.Join(dir, e.Name()), is); err == nil {
 			return f, size, nil
 		}
 	}
 	return nil, 0, os.ErrNotExist
 }
 
-// openIf opens a file if it has the number.
-func openIf(path string, dev, ino uint64) (*os.File, int64, error) {
+// openIf opens a file if it is the one that is looked for.
+func openIf(path string, is func(os.FileInfo) bool) (*os.File, int64, error) {
 	f, err := openRegular(path)
 	if err != nil {
 		return nil, 0, err
 	}
 	info, err := f.Stat()
-	if err == nil && hasNumber(info, dev, ino) {
+	if err == nil && is(info) {
 		return f, info.Size(), nil
 	}
 	f.Close()
 	return nil, 0, os.ErrNotExist
 }
 
-func hasNumber(info os.FileInfo, dev, ino uint64) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && uint64(st.Dev) == dev && st.Ino == ino
+// numbered is what a file of these numbers is.
+func numbered(dev, ino uint64) func(os.FileInfo) bool {
+	return func(info os.FileInfo) bool {
+		st, ok := info.Sys().(*syscall.Stat_t)
+		return ok && uint64(st.Dev) == dev && st.Ino == ino
+	}
 }
 
 // openRegular opens a regular file without waiting for anything.

@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/state"
+)
+
+// appended writes lines to a file, which it makes if need be.
+func appended(t testing.TB, path string, lines ...string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	check(t, err)
+	_, err = f.WriteString(strings.Join(lines, ""))
+	check(t, err)
+	check(t, f.Close())
+}
+
+// counted waits until a child has counted n lines.
+func (s *siteFiles) counted(n uint64) {
+	s.Helper()
+	client := control.NewClient(s.runtime())
+	wait(s, fmt.Sprintf("%d lines to be counted", n), func() bool {
+		st, err := client.Status(context.Background())
+		return err == nil && st.Logs[0].Lines >= n
+	})
+}
+
+// killed ends a child at once, when all that it has counted is stored.
+func (s *siteFiles) killed(c *child) {
+	s.Helper()
+	client := control.NewClient(s.runtime())
+	_, err := client.Allow(context.Background(), control.AllowRequest{Target: pfx("198.51.100.1/32"), For: 3600})
+	check(s, err) // it was stored before the answer came, and all before it
+	check(s, c.cmd.Process.Kill())
+	_ = c.wait() // it was killed
+}
+
+// What happened to a log between the last snapshot of the windows and a kill:
+// the windows go on as if it had not happened.
+func TestKilledSinceTheSnapshot(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		before func(s *siteFiles)           // the first start
+		since  func(s *siteFiles, c *child) // the snapshot
+		banned int                          // whether another request of one client is too much
+	}{
+		{name: "a link moved on to another file", banned: 1,
+			before: func(s *siteFiles) {
+				check(s, os.Mkdir(filepath.Join(s.dir, "days"), 0o755))
+				s.relink("29")
+			},
+			since: func(s *siteFiles, c *child) {
+				s.requests("203.0.113.1", 2)
+				s.counted(3)
+				s.relink("30")
+				wait(s, "the next file", func() bool { return len(c.journal.said("reading log")) == 2 })
+				s.requests("203.0.113.2", 1)
+				s.counted(4)
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, t.TempDir())
+			if tt.before != nil {
+				tt.before(s)
+			}
+			config := s.config(logOnly)
+			c := s.process(config, 20*time.Second)
+			c.waitSaid("reading log")
+			s.requests("203.0.113.9", 1)
+			wait(t, "a snapshot", func() bool {
+				w, err := state.LoadWindows(filepath.Join(s.state, windowsFile))
+				return err == nil && w != nil && len(w.Rule) == 1
+			})
+			tt.since(s, c)
+			s.killed(c)
+			c = s.process(config, 20*time.Second)
+			c.waitSaid("windows go on from a snapshot")
+			s.requests("203.0.113.1", 1)
+			s.requests("203.0.113.8", 3) // the last of it all
+			wait(t, "all lines", func() bool { return len(c.journal.said("banned", "client", "203.0.113.8")) == 1 })
+			c.stop()
+			c.journal.want(t, tt.banned, "banned", "client", "203.0.113.1")
+		})
+	}
+}
+
+// relink makes the log a link to the file of a day, which it makes.
+func (s *siteFiles) relink(day string) {
+	s.Helper()
+	target := filepath.Join(s.dir, "days", day+".log")
+	appended(s, target)
+	check(s, os.Symlink(target, s.log+".new"))
+	check(s, os.Rename(s.log+".new", s.log))
+}
