@@ -233,13 +233,13 @@ func (e *engine) settle(now time.Time) {
 	}
 }
 
-// lastOfStreams ends a reading again that a stop has cut off. Lines that can be
-// read again are left to the next start, which begins where this one has; only
-// the others are counted.
+// lastOfStreams ends a reading again that a stop has cut off. What files and the
+// journal hold is left to the next start, which begins where this one has; so
+// are what their patterns lead to and the rests of compressed ones: that counts
+// only together with what came with it. Only what will not come again is counted.
 func (e *engine) lastOfStreams(batches <-chan *source.Batch, now time.Time) {
 	once := func(b *source.Batch) bool {
-		p := state.Position(b.Position)
-		return !canReread(&p)
+		return b.Position.Dev == 0 && b.Position.Ino == 0 && b.Position.Cursor == ""
 	}
 	e.again.held = slices.DeleteFunc(e.again.held, func(b *source.Batch) bool { return !once(b) })
 	e.settle(now)

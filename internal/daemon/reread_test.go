@@ -464,3 +464,49 @@ func TestSnapshotsWaitForTheDisk(t *testing.T) {
 		return err == nil && w != nil && len(w.Times) == 0 && len(w.Bans) == 1 // a decision has used them up
 	})
 }
+
+// A stop while lines are read again leaves to the next start all that comes
+// again: files, the rests of compressed ones, marks of patterns, the journal.
+// What a socket or a pipe has sent is counted.
+func TestStopWhileReadingAgain(t *testing.T) {
+	at := func(path string, dev, ino uint64, cursor string) source.Position {
+		return source.Position{Log: "site", Path: path, Dev: dev, Ino: ino, Cursor: cursor}
+	}
+	for name, tt := range map[string]struct {
+		position source.Position
+		counted  bool
+	}{
+		"a file":                   {at("/var/log/new.log", 1, 9, ""), false},
+		"the rest of a compressed": {at("/var/log/site.log", 1<<63|1, 9, ""), false},
+		"a pattern":                {at("/var/log/*.log", 0, 9, ""), false},
+		"the journal":              {at("journal:x", 0, 0, "s=1;i=2"), false},
+		"a socket":                 {at("unix:/x", 0, 0, ""), true},
+	} {
+		was, s := before(t, []string{other}, []string{other})
+		r := was.restarted(s, s.windows.Positions[0].Offset)
+		r.took()
+		sent := make(chan *source.Batch, 2)
+		for range cap(sent) { // one waits already, one is still to be taken
+			l := line(one, r.now)
+			tt.position.Offset += int64(len(l))
+			sent <- &source.Batch{
+				File: &source.File{Log: "site", Path: tt.position.Path, Dev: tt.position.Dev, Ino: tt.position.Ino},
+				Data: []byte(l), Offset: tt.position.Offset - int64(len(l)), Next: tt.position.Offset, Position: tt.position,
+			}
+		}
+		r.take(<-sent, r.now)
+		r.lastOfStreams(sent, r.now)
+		n := 0
+		for _, u := range r.took() {
+			n += len(u.Positions)
+		}
+		if counted := n == 2; counted != tt.counted || n == 1 {
+			t.Errorf("%s: %d batches were counted", name, n)
+		}
+		banned := 0
+		if tt.counted {
+			banned = 1
+		}
+		r.journal.want(t, banned, "banned", "client", one)
+	}
+}
