@@ -30,6 +30,7 @@ type intact struct {
 	pardons    []Pardon
 	allowances []Allowance
 	holds      []Hold
+	notes      []Note
 }
 
 func makeIntact(t *testing.T) *intact {
@@ -44,13 +45,14 @@ func makeIntact(t *testing.T) *intact {
 		in.pardons = append(in.pardons, testPardon(i))
 		in.allowances = append(in.allowances, testAllowance(i))
 		in.holds = append(in.holds, testHold(i))
+		in.notes = append(in.notes, testNote(1+uint64(i)))
 	}
 	for part := range slices.Chunk(in.bans, 50) { // several commits, so that there are free pages
 		mustCommit(t, s, Update{Bans: part})
 	}
 	in.before = []Position{testPosition(1), testPosition(2)}
 	mustCommit(t, s, Update{Offences: in.offences, Positions: in.before})
-	mustCommit(t, s, Update{Pardons: in.pardons, Allowances: in.allowances, Holds: in.holds})
+	mustCommit(t, s, Update{Pardons: in.pardons, Allowances: in.allowances, Holds: in.holds, Notes: in.notes})
 	moved := testPosition(2)
 	moved.Offset++
 	in.positions = []Position{testPosition(1), moved}
@@ -114,10 +116,10 @@ func (in *intact) checkTrue(t *testing.T, l *Loaded) {
 	if l.Why == nil {
 		whole := reflect.DeepEqual(l.Bans, in.bans) && reflect.DeepEqual(l.Offences, in.offences) &&
 			(reflect.DeepEqual(l.Positions, in.positions) || reflect.DeepEqual(l.Positions, in.before)) &&
-			reflect.DeepEqual(l.Pardons, in.pardons) && reflect.DeepEqual(l.Allowances, in.allowances) && reflect.DeepEqual(l.Holds, in.holds)
+			reflect.DeepEqual(l.Pardons, in.pardons) && reflect.DeepEqual(l.Allowances, in.allowances) && reflect.DeepEqual(l.Holds, in.holds) && reflect.DeepEqual(l.Notes, in.notes)
 		if !whole {
-			t.Errorf("records are missing (%d bans, %d offences, %d positions, %d pardons, %d allowances, %d holds) and nothing was said",
-				len(l.Bans), len(l.Offences), len(l.Positions), len(l.Pardons), len(l.Allowances), len(l.Holds))
+			t.Errorf("records are missing (%d bans, %d offences, %d positions, %d pardons, %d allowances, %d holds, %d notes) and nothing was said",
+				len(l.Bans), len(l.Offences), len(l.Positions), len(l.Pardons), len(l.Allowances), len(l.Holds), len(l.Notes))
 		}
 	}
 	subset(t, l.Bans, func(b *Ban) any { return b.Target }, in.bans)
@@ -126,6 +128,7 @@ func (in *intact) checkTrue(t *testing.T, l *Loaded) {
 	subset(t, l.Pardons, func(p *Pardon) any { return p.Key() }, in.pardons)
 	subset(t, l.Allowances, func(a *Allowance) any { return a.Target }, in.allowances)
 	subset(t, l.Holds, func(h *Hold) any { return h.Jail }, in.holds)
+	subset(t, l.Notes, func(n *Note) any { return n.N }, in.notes)
 }
 
 // subset fails the test unless each value is one of those committed for its
@@ -264,7 +267,7 @@ func TestDamageOfEveryPage(t *testing.T) {
 			}
 			continue // the root
 		}
-		if want := lostBans + lostOffences + 2 - len(l.Positions); l.Lost != want {
+		if want := lostBans + lostOffences + 2 - len(l.Positions) + 3 - len(l.Notes); l.Lost != want {
 			t.Errorf("page %d: Lost = %d, really %d", id, l.Lost, want)
 		}
 		if lostBans > perLeaf {

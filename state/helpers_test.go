@@ -82,6 +82,16 @@ func testHold(n int) Hold {
 	return h
 }
 
+// testNote returns one that has a bit of everything.
+func testNote(n uint64) Note {
+	return Note{
+		N: n, What: NoteDecided, Jail: "web", Target: testBan(3).Target, Client: testBan(3).Target.Addr(),
+		Event: noon.Add(-time.Minute), Until: noon.Add(time.Hour), Offence: 2, Enforced: true, Observe: true,
+		Allow: []netip.Prefix{testBan(4).Target}, Disallow: []netip.Prefix{testBan(5).Target},
+		Reached: []Reached{{Log: "nginx", Dev: 7, Ino: 3, Offset: 1 << 40, Anew: true, Torn: 5}},
+	}
+}
+
 func statePath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "state", "state.db")
@@ -128,7 +138,7 @@ func sound(t *testing.T, l *Loaded) {
 func recordsOf(l *Loaded) Update {
 	return Update{
 		Bans: l.Bans, Offences: l.Offences, Positions: l.Positions,
-		Pardons: l.Pardons, Allowances: l.Allowances, Holds: l.Holds,
+		Pardons: l.Pardons, Allowances: l.Allowances, Holds: l.Holds, Notes: l.Notes,
 	}
 }
 

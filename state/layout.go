@@ -23,6 +23,7 @@ import (
 //	pardons    jail (may be empty) | 0x00 | prefix         Pardon
 //	allowances prefix                                      Allowance
 //	holds      jail                                        Hold
+//	notes      number (8 bytes)                            Note
 //
 // A prefix is the family (one byte, 4 or 6), the address (4 or 16 bytes) and
 // the length (one byte), so that keys sort by family, address and length.
@@ -30,8 +31,8 @@ import (
 // number of records in it: a page that lost some of them without looking
 // damaged is noticed by it.
 //
-// Version 1 had no pardons, allowances and holds. Such a file becomes one of
-// version 2 with the first commit.
+// Version 1 had no pardons, allowances and holds, version 2 no notes. Such a file
+// becomes one of this version with the first commit.
 //
 // Every later version must keep meta/version as it is here: by it an older
 // tailban knows that it has to leave the file alone.
@@ -45,8 +46,10 @@ const (
 	bucketAllowances = "allowances"
 	bucketHolds      = "holds"
 
+	bucketNotes = "notes"
+
 	keyVersion    = "version"
-	schemaVersion = 2
+	schemaVersion = 3
 )
 
 // recordBuckets returns the buckets that hold records in a file of a version,
@@ -55,6 +58,9 @@ func recordBuckets(version int) []string {
 	names := []string{bucketBans, bucketOffences, bucketPositions}
 	if version > 1 {
 		names = append(names, bucketPardons, bucketAllowances, bucketHolds)
+	}
+	if version > 2 {
+		names = append(names, bucketNotes)
 	}
 	return names
 }

@@ -23,6 +23,8 @@ type Loaded struct {
 	Allowances []Allowance // still running at now
 	Holds      []Hold      // likewise
 
+	Notes []Note // by number
+
 	// Damaged is "", or where the damaged file was put aside. What could be
 	// read of it is in this value and in the new file. Positions may then be
 	// ahead of bans that are lost.
@@ -153,6 +155,8 @@ func (c *contents) add(r record, now time.Time) (running bool, err error) {
 		return addRunning(&l.Allowances, r, allowanceKey, now)
 	case bucketHolds:
 		return addRunning(&l.Holds, r, holdKey, now)
+	case bucketNotes:
+		return addDecoded(&l.Notes, r, noteKey)
 	}
 	return true, nil
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -131,18 +132,22 @@ func TestTimesOfWordsAreStoredInUTC(t *testing.T) {
 	}
 }
 
-// version1 is a file as version 1 wrote it, and what it holds.
-func version1(t *testing.T) (data []byte, holds Update) {
+// earlier is a file as an earlier version wrote it, and what it holds.
+func earlier(t *testing.T, version int) (data []byte, holds Update) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/version1.db")
+	data, err := os.ReadFile(fmt.Sprintf("testdata/version%d.db", version))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data, Update{
+	holds = Update{
 		Bans:      testBans(3),
 		Offences:  []Offence{testOffence(1), testOffence(2)},
 		Positions: []Position{testPosition(1), testPosition(2)},
 	}
+	if version > 1 {
+		holds.Pardons, holds.Allowances, holds.Holds = []Pardon{testPardon(0)}, []Allowance{testAllowance(0)}, []Hold{testHold(0)}
+	}
+	return data, holds
 }
 
 func placed(t *testing.T, data []byte) (path string) {
@@ -167,8 +172,14 @@ func storedVersion(t *testing.T, path string) int {
 	return v
 }
 
-func TestFileOfVersion1(t *testing.T) {
-	data, want := version1(t)
+func TestFilesOfEarlierVersions(t *testing.T) {
+	for version := 1; version < schemaVersion; version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) { takenUp(t, version) })
+	}
+}
+
+func takenUp(t *testing.T, version int) {
+	data, want := earlier(t, version)
 	path := placed(t, data)
 	s, l := mustOpen(t, path, noon)
 	sound(t, l)
@@ -180,11 +191,12 @@ func TestFileOfVersion1(t *testing.T) {
 		t.Fatal("commit beyond the size allowed: no error")
 	}
 	s.db.MaxSize = 0
-	if v := storedVersion(t, path); v != 1 {
+	if v := storedVersion(t, path); v != version {
 		t.Errorf("before the first commit the file has version %d", v)
 	}
 	want.Holds, want.Pardons, want.Allowances = []Hold{testHold(0)}, []Pardon{testPardon(0)}, []Allowance{testAllowance(0)}
-	mustCommit(t, s, Update{Holds: want.Holds, Pardons: want.Pardons, Allowances: want.Allowances})
+	want.Notes = []Note{testNote(1)}
+	mustCommit(t, s, Update{Holds: want.Holds, Pardons: want.Pardons, Allowances: want.Allowances, Notes: want.Notes})
 	mustClose(t, s)
 	if v := storedVersion(t, path); v != schemaVersion {
 		t.Errorf("after it the file has version %d", v)
@@ -197,9 +209,15 @@ func TestFileOfVersion1(t *testing.T) {
 	}
 }
 
-// What can be read of a damaged file of version 1 goes into one of ours.
-func TestDamagedFileOfVersion1(t *testing.T) {
-	data, want := version1(t)
+// What can be read of a damaged file of an earlier version goes into one of ours.
+func TestDamagedFilesOfEarlierVersions(t *testing.T) {
+	for version := 1; version < schemaVersion; version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) { salvaged(t, version) })
+	}
+}
+
+func salvaged(t *testing.T, version int) {
+	data, want := earlier(t, version)
 	m, err := findMeta(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
@@ -219,9 +237,9 @@ func TestDamagedFileOfVersion1(t *testing.T) {
 	sound(t, l)
 }
 
-// A file of ours that has lost a bucket is not taken for one of version 1.
+// A file of ours that has lost a bucket is not taken for one of an earlier version.
 func TestLostBucketIsDamage(t *testing.T) {
-	for _, name := range []string{bucketBans, bucketPardons, bucketAllowances, bucketHolds} {
+	for _, name := range []string{bucketBans, bucketPardons, bucketAllowances, bucketHolds, bucketNotes} {
 		path := statePath(t)
 		s, _ := mustOpen(t, path, noon)
 		mustCommit(t, s, Update{Bans: testBans(2)})
@@ -241,9 +259,11 @@ func FuzzManualRecords(f *testing.F) {
 	f.Add([]byte(`{"target":"198.51.0.0/24","jail":"web","before":"2031-05-06T12:00:00+02:00","keep":"2031-05-06T12:00:00Z"}`))
 	f.Add([]byte(`{"target":"::/0","since":"2031-05-06T12:00:00Z","until":"2031-05-06T13:00:00Z","by":"\ud800"}`))
 	f.Add([]byte(`{"jail":"web","since":"0000-01-01T00:00:00Z","reason":"\u0000"}`))
+	f.Add([]byte(`{"n":7,"what":"decided","jail":"web","target":"198.51.0.0/24","client":"198.51.0.7","event":"2031-05-06T12:00:00+02:00","reached":[{"log":"a","ino":3,"offset":5}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		again(t, payload, bucketPardons, pardonKey, (*Pardon).utc, func(p Pardon) Update { return Update{Pardons: []Pardon{p}} })
 		again(t, payload, bucketAllowances, allowanceKey, (*Allowance).utc, func(a Allowance) Update { return Update{Allowances: []Allowance{a}} })
+		again(t, payload, bucketNotes, noteKey, (*Note).utc, func(n Note) Update { return Update{Notes: []Note{n}} })
 		again(t, payload, bucketHolds, holdKey, (*Hold).utc, func(h Hold) Update { return Update{Holds: []Hold{h}} })
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,7 +115,7 @@ func TestNewerVersionIsLeftAlone(t *testing.T) {
 	s, _ := mustOpen(t, path, noon)
 	mustCommit(t, s, Update{Bans: testBans(3)})
 	key := []byte(keyVersion)
-	if err := s.apply([]change{{bucketMeta, key, seal(bucketMeta, key, []byte("3"))}}); err != nil {
+	if err := s.apply([]change{{bucketMeta, key, seal(bucketMeta, key, []byte(strconv.Itoa(schemaVersion+1)))}}); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
@@ -171,6 +172,7 @@ func TestUnreadableRecordIsSkippedAndCounted(t *testing.T) {
 		{"position", sealed(bucketPositions, []byte("web"), `[]`), 3},
 		{"pardon", sealed(bucketPardons, []byte("web"), `{}`), 3},
 		{"allowance without end", sealed(bucketAllowances, k9, `{"target":"198.51.0.9/32"}`), 3},
+		{"note of another", sealed(bucketNotes, k9, `{"n":9,"what":"full"}`), 3},
 		{"hold of another", sealed(bucketHolds, []byte("web"), `{"jail":"sign-in"}`), 3},
 	}
 	for _, tt := range tests {

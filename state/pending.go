@@ -17,6 +17,8 @@ type pending struct {
 	allowances map[netip.Prefix]*Allowance
 	holds      map[string]*Hold
 
+	notes map[uint64]*Note
+
 	since time.Time // when the first of it came
 }
 
@@ -29,11 +31,13 @@ func newPending() *pending {
 		pardons:    map[PardonKey]*Pardon{},
 		allowances: map[netip.Prefix]*Allowance{},
 		holds:      map[string]*Hold{},
+
+		notes: map[uint64]*Note{},
 	}
 }
 
 func (p *pending) len() int {
-	return len(p.bans) + len(p.offences) + len(p.positions) + p.manual()
+	return len(p.bans) + len(p.offences) + len(p.positions) + len(p.notes) + p.manual()
 }
 
 // manual is how much of it somebody has said by hand.
@@ -64,6 +68,7 @@ func (p *pending) add(u *Update) (refused int, why error) {
 	forget(fits, p.pardons, u.ForgetPardons, PardonKey.check)
 	forget(fits, p.allowances, u.ForgetAllowances, checkPrefix)
 	forget(fits, p.holds, u.ForgetHolds, func(jail string) error { return checkName("jail", jail) })
+	forget(fits, p.notes, u.ForgetNotes, checkNote)
 
 	for i := range u.Bans {
 		if b := u.Bans[i].Clone(); fits(b.Check()) {
@@ -75,6 +80,11 @@ func (p *pending) add(u *Update) (refused int, why error) {
 	put(fits, p.pardons, u.Pardons, (*Pardon).Key)
 	put(fits, p.allowances, u.Allowances, func(a *Allowance) netip.Prefix { return a.Target })
 	put(fits, p.holds, u.Holds, func(h *Hold) string { return h.Jail })
+	for i := range u.Notes {
+		if n := u.Notes[i].Clone(); fits(n.Check()) {
+			p.notes[n.N] = &n
+		}
+	}
 	return refused, why
 }
 
@@ -103,6 +113,7 @@ func (p *pending) addNewer(q *pending) {
 	maps.Copy(p.pardons, q.pardons)
 	maps.Copy(p.allowances, q.allowances)
 	maps.Copy(p.holds, q.holds)
+	maps.Copy(p.notes, q.notes)
 }
 
 // update returns all of it as one update.
@@ -114,6 +125,7 @@ func (p *pending) update() Update {
 	u.Pardons, u.ForgetPardons = split(p.pardons)
 	u.Allowances, u.ForgetAllowances = split(p.allowances)
 	u.Holds, u.ForgetHolds = split(p.holds)
+	u.Notes, u.ForgetNotes = split(p.notes)
 	return u
 }
 

@@ -31,6 +31,9 @@ func (m model) apply(u Update) {
 	for _, jail := range u.ForgetHolds {
 		delete(m, "hold "+jail)
 	}
+	for _, n := range u.ForgetNotes {
+		delete(m, fmt.Sprintf("note %d", n))
+	}
 	for _, b := range u.Bans {
 		m["ban "+b.Target.String()] = fmt.Sprintf("%+v", b)
 	}
@@ -48,6 +51,9 @@ func (m model) apply(u Update) {
 	}
 	for _, h := range u.Holds {
 		m["hold "+h.Jail] = fmt.Sprintf("%+v", h)
+	}
+	for _, n := range u.Notes {
+		m[fmt.Sprintf("note %d", n.N)] = fmt.Sprintf("%+v", n)
 	}
 }
 
@@ -106,6 +112,14 @@ func drawUpdate(t *rapid.T) Update {
 	}
 	for range n("forgotten holds") {
 		u.ForgetHolds = append(u.ForgetHolds, testHold(n("hold")).Jail)
+	}
+	for range n("notes") {
+		x := testNote(1 + uint64(n("note")))
+		x.Jail = rapid.StringMatching(`[a-z]*`).Draw(t, "jail")
+		u.Notes = append(u.Notes, x)
+	}
+	for range n("forgotten notes") {
+		u.ForgetNotes = append(u.ForgetNotes, 1+uint64(n("note")))
 	}
 	return u
 }

@@ -25,6 +25,8 @@ func TestRoundTrip(t *testing.T) {
 		Pardons:    []Pardon{testPardon(0), testPardon(1)},
 		Allowances: []Allowance{testAllowance(1), testAllowance(2)},
 		Holds:      []Hold{testHold(0), testHold(1)},
+
+		Notes: []Note{testNote(1), {N: 300, What: NoteSnapshot}},
 	}
 	o := &want.Bans[1].Owners[0]
 	o.Reason, o.By, o.Limit, o.Window, o.Plane = "scans", "anna", 50, time.Minute, "direct"
@@ -178,11 +180,16 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 			a.Target = netip.Prefix{}
 			u.Allowances = append(u.Allowances, a)
 		},
-		"forget no allowance":   func(u *Update) { u.ForgetAllowances = append(u.ForgetAllowances, netip.Prefix{}) },
-		"hold without jail":     func(u *Update) { u.Holds = append(u.Holds, Hold{}) },
-		"hold of year 10000":    func(u *Update) { h := testHold(8); h.Until = noon.AddDate(8000, 0, 0); u.Holds = append(u.Holds, h) },
-		"resume no jail":        func(u *Update) { u.ForgetHolds = append(u.ForgetHolds, "") },
-		"forget unnamed source": func(u *Update) { u.ForgetPositions = append(u.ForgetPositions, PositionKey{Dev: 1}) },
+		"forget no allowance":     func(u *Update) { u.ForgetAllowances = append(u.ForgetAllowances, netip.Prefix{}) },
+		"hold without jail":       func(u *Update) { u.Holds = append(u.Holds, Hold{}) },
+		"hold of year 10000":      func(u *Update) { h := testHold(8); h.Until = noon.AddDate(8000, 0, 0); u.Holds = append(u.Holds, h) },
+		"resume no jail":          func(u *Update) { u.ForgetHolds = append(u.ForgetHolds, "") },
+		"note without number":     func(u *Update) { u.Notes = append(u.Notes, Note{What: NoteFull}) },
+		"note that says nothing":  func(u *Update) { u.Notes = append(u.Notes, Note{N: 9}) },
+		"note of a nameless file": func(u *Update) { n := testNote(9); n.Reached[0].Log = ""; u.Notes = append(u.Notes, n) },
+		"note of year 10000":      func(u *Update) { n := testNote(9); n.Until = noon.AddDate(8000, 0, 0); u.Notes = append(u.Notes, n) },
+		"forget no note":          func(u *Update) { u.ForgetNotes = append(u.ForgetNotes, 0) },
+		"forget unnamed source":   func(u *Update) { u.ForgetPositions = append(u.ForgetPositions, PositionKey{Dev: 1}) },
 	}
 	path := statePath(t)
 	s, _ := mustOpen(t, path, noon)

@@ -23,6 +23,9 @@ type Update struct {
 	ForgetAllowances []netip.Prefix
 	Holds            []Hold
 	ForgetHolds      []string // by jail
+
+	Notes       []Note
+	ForgetNotes []uint64 // by number
 }
 
 // Len returns how many changes the update holds.
@@ -32,7 +35,8 @@ func (u *Update) Len() int {
 		len(u.Positions) + len(u.ForgetPositions) +
 		len(u.Pardons) + len(u.ForgetPardons) +
 		len(u.Allowances) + len(u.ForgetAllowances) +
-		len(u.Holds) + len(u.ForgetHolds)
+		len(u.Holds) + len(u.ForgetHolds) +
+		len(u.Notes) + len(u.ForgetNotes)
 }
 
 // change is one key to be written, or removed if value is nil.
@@ -69,6 +73,9 @@ func (u *Update) removals(e *encoder) {
 	for _, jail := range u.ForgetHolds {
 		e.remove(bucketHolds, checkName("jail", jail), func() []byte { return []byte(jail) })
 	}
+	for _, n := range u.ForgetNotes {
+		e.remove(bucketNotes, checkNote(n), func() []byte { return noteNumber(n) })
+	}
 }
 
 func (u *Update) values(e *encoder) {
@@ -99,6 +106,10 @@ func (u *Update) values(e *encoder) {
 	for i := range u.Holds {
 		h := &u.Holds[i]
 		e.put(bucketHolds, h.Check(), func() ([]byte, any) { return holdKey(h), h.utc() })
+	}
+	for i := range u.Notes {
+		n := &u.Notes[i]
+		e.put(bucketNotes, n.Check(), func() ([]byte, any) { return noteKey(n), n.utc() })
 	}
 }
 

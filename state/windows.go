@@ -17,7 +17,9 @@ import (
 // Windows is what had been counted at one moment, and of which lines.
 type Windows struct {
 	Taken     time.Time
-	Positions []Position // up to where each file had been counted
+	Mark      uint64         // the number of the note of it in the state file
+	Positions []Position     // up to where each file had been counted
+	Allowed   []netip.Prefix // whose events did not count then
 
 	Rules []string // what the windows' rules count, each in a text of its own
 

@@ -17,7 +17,8 @@ import (
 // someWindows has a bit of everything.
 func someWindows() *Windows {
 	return &Windows{
-		Taken: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC),
+		Taken: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC), Mark: 1 << 60,
+		Allowed: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::1/128")},
 		Positions: []Position{
 			{Log: "site", Path: "/var/log/a.log", Dev: 1, Ino: 1 << 63, Offset: 1 << 40, Head: "abc", HeadLen: 1024},
 			{Log: "shop", Path: "/var/log/\ufffd", Offset: 0},
@@ -132,7 +133,7 @@ func TestDamagedWindowsAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{newer, "version is 2, this tailban knows 1"},
+		{newer, "version is 3, this tailban knows 2"},
 		{append(bytes.Clone(good), 0), "checksum"},
 		{nil, "no file of windows"},
 		{[]byte("SQLite format 3\x00and more"), "no file of windows"},
@@ -182,7 +183,7 @@ func TestWindowsThatCantBeSavedOrRead(t *testing.T) {
 func FuzzWindows(f *testing.F) {
 	good := encoded(f, someWindows())
 	f.Add(good[:len(good)-sumLen])
-	f.Add(append([]byte(windowsMagic), 1, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f))
+	f.Add(append([]byte(windowsMagic), 2, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := newSummed(new(bytes.Buffer))
 		s.buf = append(s.buf, body...)

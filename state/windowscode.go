@@ -20,7 +20,9 @@ import (
 // and its body, with numbers as varints and texts behind their length:
 //
 //	taken (Unix time in nanoseconds)
+//	mark
 //	positions: number, then of each its JSON
+//	allowed: number, then the prefixes as in keys of the state file
 //	rules: number, then the texts
 //	windows: their number, that of all times, and the unit of times in nanoseconds;
 //	  then of each its rule, a tag (flags, and the kind of key times 16), the key
@@ -30,10 +32,11 @@ import (
 //	bans: number, then of each the prefix as in keys of the state file, owner, until
 //	offences: number, then of each history, prefix, tried, count, last
 //
+// Version 1 had neither mark nor allowed, and is not read.
 // Every later version must keep magic and version as they are here.
 const (
 	windowsMagic   = "tailban windows\n"
-	windowsVersion = 1
+	windowsVersion = 2
 )
 
 // Kinds of keys.
@@ -54,6 +57,7 @@ func writeWindows(to io.Writer, w *Windows) error {
 	s.buf = append(s.buf, windowsMagic...)
 	s.uint(windowsVersion)
 	s.int(w.Taken.UnixNano())
+	s.uint(w.Mark)
 	s.uint(uint64(len(w.Positions)))
 	for i := range w.Positions {
 		p, err := json.Marshal(&w.Positions[i])
@@ -61,6 +65,11 @@ func writeWindows(to io.Writer, w *Windows) error {
 			return fmt.Errorf("position: %w", err)
 		}
 		s.text(string(p))
+	}
+	s.uint(uint64(len(w.Allowed)))
+	for _, p := range w.Allowed {
+		s.buf = appendPrefix(s.buf, p)
+		s.room()
 	}
 	s.uint(uint64(len(w.Rules)))
 	for _, r := range w.Rules {
@@ -184,9 +193,12 @@ func decodeWindows(data []byte) (*Windows, error) {
 		return nil, fmt.Errorf("its checksum is %08x, should be %08x", got, want)
 	}
 	d.data = d.data[:len(d.data)-sumLen]
-	w := &Windows{Taken: time.Unix(0, d.int()).UTC()}
+	w := &Windows{Taken: time.Unix(0, d.int()).UTC(), Mark: d.uint()}
 	for range d.number(2) {
 		w.Positions = append(w.Positions, d.position())
+	}
+	for range d.number(6) {
+		w.Allowed = append(w.Allowed, d.prefix())
 	}
 	for range d.number(1) {
 		w.Rules = append(w.Rules, d.text())
