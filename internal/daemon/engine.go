@@ -58,6 +58,7 @@ type engine struct {
 	positions map[state.PositionKey]state.Position
 
 	snapshots *snapshots
+	notes     notes
 	again     *rereading                   // of lines since the last snapshot; nil: there are none left
 	known     map[state.PositionKey]*again // files with lines that were counted before the start
 
@@ -89,7 +90,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
 		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
 		positions: map[state.PositionKey]state.Position{}, changed: map[netip.Prefix]struct{}{},
-		snapshots: newSnapshots(d),
+		snapshots: newSnapshots(d), notes: newNotes(),
 	}
 	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), d.guard))
 	e.offences = newHistory(maxOffences, e.detect.Remember)
@@ -191,6 +192,9 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		return // the configuration has let go of this log
 	}
 	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
+	p := state.Position(b.Position)
+	stood, known := e.positions[p.Key()]
+	e.notes.counts(&p, b.Offset, !known || b.Offset < stood.Offset)
 	before, latest := l.lines, int64(0)
 	for n, data := 0, b.Data; len(data) > 0; n++ {
 		if b.Starts != nil {
@@ -234,11 +238,12 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 	if b.Behind == 0 && latest != 0 {
 		l.skew.add(now, latest)
 	}
-	p := state.Position(b.Position)
 	if b.Final {
+		e.noteFinished(b, now)
 		e.update.ForgetPositions = append(e.update.ForgetPositions, p.Key())
 		delete(e.positions, p.Key())
 	} else {
+		e.notes.counts(&p, p.Offset, false)
 		e.update.Positions = append(e.update.Positions, p)
 		e.positions[p.Key()] = p
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -24,11 +25,13 @@ type disk struct {
 	bans      map[netip.Prefix]state.Ban
 	offences  map[state.OffenceKey]state.Offence
 	positions map[state.PositionKey]state.Position
+	notes     map[uint64]state.Note
+	pardons   []state.Pardon
 	windows   *state.Windows
 }
 
 func newDisk() *disk {
-	return &disk{map[netip.Prefix]state.Ban{}, map[state.OffenceKey]state.Offence{}, map[state.PositionKey]state.Position{}, nil}
+	return &disk{map[netip.Prefix]state.Ban{}, map[state.OffenceKey]state.Offence{}, map[state.PositionKey]state.Position{}, map[uint64]state.Note{}, nil, nil}
 }
 
 func (d *disk) commit(u state.Update) {
@@ -41,6 +44,13 @@ func (d *disk) commit(u state.Update) {
 	for _, x := range u.ForgetPositions {
 		delete(d.positions, x)
 	}
+	for _, x := range u.ForgetNotes {
+		delete(d.notes, x)
+	}
+	for _, x := range u.Notes {
+		d.notes[x.N] = x
+	}
+	d.pardons = append(d.pardons, u.Pardons...)
 	for _, x := range u.Bans {
 		d.bans[x.Target] = x
 	}
@@ -63,6 +73,10 @@ func (d *disk) loaded() state.Loaded {
 	for _, x := range d.positions {
 		l.Positions = append(l.Positions, x)
 	}
+	for _, n := range slices.Sorted(maps.Keys(d.notes)) {
+		l.Notes = append(l.Notes, d.notes[n])
+	}
+	l.Pardons = d.pardons
 	return l
 }
 
@@ -152,8 +166,8 @@ func replayed(t testing.TB, config string, files []*written) []decision {
 func lives(t *testing.T, rnd *rand.Rand, config string, files []*written) (all []decision, n int) {
 	d := newDisk()
 	begin := []state.Position{{Log: "site", Path: files[0].Path, Dev: files[0].Dev, Ino: files[0].Ino}}
-	d.commit(state.Update{Positions: begin})
-	d.windows = &state.Windows{Positions: begin}
+	d.commit(state.Update{Positions: begin, Notes: []state.Note{{N: 1, What: state.NoteSnapshot}}})
+	d.windows = &state.Windows{Positions: begin, Mark: 1}
 	clock := time.Now()
 	for n = 1; n < 1000; n++ {
 		r := newRig(t, start{config: config, actions: []string{"firewall"}, loaded: d.loaded(), windows: d.windows})
@@ -168,6 +182,7 @@ func lives(t *testing.T, rnd *rand.Rand, config string, files []*written) (all [
 				d.commit(u)
 			}
 			puts, d.windows = nil, s.windows()
+			r.snapshots.stored.Store(s.mark)
 		}
 		resume := map[uint64]int64{}
 		for _, p := range r.daemon.loaded.Positions {

@@ -41,6 +41,7 @@ type rereading struct {
 type again struct {
 	from     int64          // where that begins
 	upTo     int64          // lines before it were counted before; lines that are new wait for them
+	torn     int64          // of them, a last line without its line feed, which comes late or not at all
 	position state.Position // what is stored for it
 	next     int64          // up to where it has been read
 	begun    bool
@@ -120,8 +121,11 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	if f.next = b.Next; len(b.Data) > 0 {
 		f.next = b.Offset
 	}
-	if f.next >= f.upTo || b.Final {
+	switch {
+	case f.next >= f.upTo || b.Final:
 		e.forgetKnown(f)
+	case f.next >= f.upTo-f.torn:
+		e.reached(f)
 	}
 	return b.Final || len(b.Data) > 0
 }

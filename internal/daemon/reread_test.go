@@ -276,8 +276,13 @@ type = "log"
 	moved.Dev = 2
 	born := func(ino uint64, head string) state.Position { return p(ino, 0, head) }
 	type file struct{ from, upTo int64 }
+	ended := func(p state.Position, offset, torn int64) state.Note {
+		return state.Note{What: state.NoteFinished, Reached: []state.Reached{{Log: p.Log, Dev: p.Dev, Ino: p.Ino, Offset: offset, Torn: torn}}}
+	}
 	for name, tt := range map[string]struct {
 		taken, stored []state.Position
+		notes         []state.Note // since the snapshot
+		damaged       state.Loaded
 		holds         string // what the files hold now; "": there are none
 		resume        []state.Position
 		files         []file
@@ -294,21 +299,27 @@ type = "log"
 		"replaced while down":   {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
 		"cut short while down":  {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
 		"compressed":            {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
-		"finished since":        {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 20}}},
-		"and removed":           {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), resume: list(p(1, 10, a)), lost: 1},
+		"finished since":        {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 18}}},
+		"and removed":           {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, resume: list(p(1, 10, a)), lost: 1},
+		"and another one is it": {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 24, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"lost its position":     {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(4, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"of a damaged state":    {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Damaged: "x"}, holds: longer, err: "records of the state file are lost"},
+		"or one with gaps":      {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Lost: 1}, holds: longer, err: "records of the state file are lost"},
+		"too much has happened": {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), notes: []state.Note{{What: state.NoteFull}}, holds: longer, err: "more has been decided since"},
 		"a log that is new":     {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
 		"the journal":           {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
 		"a socket":              {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
 		"no files at all":       {},
 		"ahead of the state":    {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
-		"another state":         {taken: list(p(1, 60, a)), err: "does not know"},
 		"too much to read":      {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
 		"the log is gone since": {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
 	} {
 		look := func(_ *state.Position, n int64) ([]byte, int64, bool) {
 			return []byte(tt.holds[:min(int(n), len(tt.holds))]), int64(len(tt.holds)), tt.holds != ""
 		}
-		got, err := planReread(c, tt.taken, tt.stored, look)
+		l := &tt.damaged
+		l.Positions, l.Notes = tt.stored, append([]state.Note{{N: 7, What: state.NoteSnapshot}}, tt.notes...)
+		got, err := planReread(c, &state.Windows{Positions: tt.taken, Mark: 7}, l, look)
 		if tt.err != "" || err != nil {
 			if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: got error %v, want %q", name, err, tt.err)
@@ -330,6 +341,97 @@ type = "log"
 			}
 		}
 	}
+}
+
+// A snapshot goes with the state file that has noted it, and with no other one: not
+// with one from a backup, whose lines have decided nothing yet.
+func TestSnapshotOfAnotherState(t *testing.T) {
+	c := parse(t, web)
+	w := &state.Windows{Mark: 7}
+	for _, notes := range [][]state.Note{
+		nil,
+		{{N: 6, What: state.NoteSnapshot}},
+		{{N: 6, What: state.NoteSnapshot}, {N: 8, What: state.NoteSnapshot}},
+		{{N: 7, What: state.NoteLifted}},
+	} {
+		if _, err := planReread(c, w, &state.Loaded{Notes: notes}, lookFor); err == nil || !strings.Contains(err.Error(), "does not know of it") {
+			t.Errorf("after %+v: error %v", notes, err)
+		}
+	}
+	if _, err := planReread(c, w, &state.Loaded{Notes: []state.Note{{N: 7, What: state.NoteSnapshot}, {N: 8, What: state.NoteSnapshot}}}, lookFor); err != nil {
+		t.Errorf("of an attempt that came to nothing: %v", err)
+	}
+}
+
+// The state file is one of a backup, older than the snapshot: lines that nobody
+// has counted by what it knows must decide.
+func TestStateFileFromABackup(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, t.TempDir())
+	db := filepath.Join(s.state, stateFile)
+	run := func(client string) {
+		r := s.run(s.config(logOnly))
+		s.requests(client, 3)
+		r.waitBanned(client)
+		r.stop()
+	}
+	run("203.0.113.1")
+	backup, err := os.ReadFile(db)
+	check(t, err)
+	check(t, os.Rename(s.log, s.log+".1"))
+	check(t, os.WriteFile(s.log, nil, 0o644))
+	run("203.0.113.2")
+	s.requests("203.0.113.3", 3) // while it is stopped
+	check(t, os.WriteFile(db, backup, 0o600))
+	r := s.run(s.config(logOnly))
+	r.waitBanned("203.0.113.3")
+	r.stop()
+}
+
+// What is noted goes with the snapshot that it follows: it is forgotten when a
+// later one is durable, and is never more than twice what may be.
+func TestNotesAreForgotten(t *testing.T) {
+	r := newRig(t, start{config: web, actions: []string{"firewall"}})
+	r.notes.max = 10
+	d := newDisk()
+	finish := func(n int) {
+		for range n {
+			b := r.lines()
+			b.Final = true
+			r.batch(b, r.now)
+		}
+	}
+	stored := func(want int, full bool) {
+		t.Helper()
+		for _, u := range r.took() {
+			d.commit(u)
+		}
+		found := false
+		for _, n := range d.notes {
+			found = found || n.What == state.NoteFull
+		}
+		if len(d.notes) != want || found != full {
+			t.Fatalf("%d notes are stored, full: %v; want %d, %v: %+v", len(d.notes), found, want, full, d.notes)
+		}
+	}
+	finish(1)
+	stored(0, false) // nobody will ask
+	first := r.count(r.now)
+	finish(3)
+	stored(1+3, false)
+	r.count(r.now) // is not stored
+	finish(1)
+	stored(1+3+1+1, false)
+	r.snapshots.stored.Store(first.mark)
+	third := r.count(r.now)
+	stored(1+3+1+1+1, false)
+	r.snapshots.stored.Store(third.mark)
+	finish(9)
+	stored(1+3+1+1+1+5, true)
+	r.count(r.now)
+	stored(1, false) // the third is of no use any more
+	finish(1)
+	stored(2, false)
 }
 
 // Windows go on after a stop and a start; a snapshot that can't be used is no

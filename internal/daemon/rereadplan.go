@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
@@ -35,7 +36,7 @@ func (d *daemon) planWindows() *rereadPlan {
 	if d.windows == nil {
 		return nil
 	}
-	p, err := planReread(d.config, d.windows.Positions, d.loaded.Positions, d.look)
+	p, err := planReread(d.config, d.windows, d.loaded, d.look)
 	if err != nil {
 		d.Log.Warn("windows begin at zero: the snapshot of what was counted can't be used", "taken", d.windows.Taken.Format(time.RFC3339), "err", err)
 		return nil
@@ -45,22 +46,28 @@ func (d *daemon) planWindows() *rereadPlan {
 
 // planReread compares the positions of a snapshot with those that are stored,
 // which are later. An error says why the snapshot can't be used.
-func planReread(c *config.Config, taken, stored []state.Position, look looker) (*rereadPlan, error) {
+func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker) (*rereadPlan, error) {
+	since, ok := notesSince(l.Notes, w.Mark)
+	switch {
+	case l.Damaged != "" || l.Lost > 0:
+		return nil, errors.New("records of the state file are lost")
+	case !ok:
+		return nil, errors.New("the state file does not know of it: it is another one, or older")
+	case slices.ContainsFunc(since, func(n state.Note) bool { return n.What == state.NoteFull }):
+		return nil, errors.New("more has been decided since than is kept for that")
+	}
 	p := &rereadPlan{files: map[state.PositionKey]*again{}, look: look}
 	then := map[state.PositionKey]*state.Position{}
 	followed := map[string]bool{} // logs of which the snapshot knows a file
-	for i := range taken {
-		x := &taken[i]
+	for i := range w.Positions {
+		x := &w.Positions[i]
 		then[x.Key()] = x
 		if isFile(x) {
 			followed[x.Log] = true
 		}
 	}
-	if len(taken) > 0 && len(stored) == 0 {
-		return nil, errors.New("the state file does not know of any of its files")
-	}
-	for i := range stored {
-		now := &stored[i]
+	for i := range l.Positions {
+		now := &l.Positions[i]
 		was := then[now.Key()]
 		if was == nil && isFile(now) {
 			was = sameNumber(then, now)
@@ -74,13 +81,25 @@ func planReread(c *config.Config, taken, stored []state.Position, look looker) (
 	}
 	for _, was := range then {
 		if isFile(was) && logNamed(c, was.Log) != nil {
-			p.addFinished(was)
+			p.addFinished(was, finished(since, was.Key()))
 		}
 	}
 	if p.bytes > maxReread {
 		return nil, fmt.Errorf("%d bytes have been counted since", p.bytes)
 	}
 	return p, nil
+}
+
+// finished returns how far a file had been read that was finished since, nil if
+// it was not.
+func finished(since []state.Note, key state.PositionKey) (end *state.Reached) {
+	for i := range since {
+		n := &since[i]
+		if n.What == state.NoteFinished && n.Reached[len(n.Reached)-1].Key() == key {
+			end = &n.Reached[len(n.Reached)-1]
+		}
+	}
+	return end
 }
 
 // sameNumber finds the position of a file whose device has got another number
@@ -161,15 +180,20 @@ func (p *rereadPlan) again(from state.Position, file *state.Position, upTo int64
 	p.bytes += upTo - from.Offset
 }
 
-// addFinished plans how a file is read that has been read to its end since, if
-// it is still there: what it holds was counted.
-func (p *rereadPlan) addFinished(was *state.Position) {
-	head, size, ok := p.look(was, was.HeadLen)
-	if !ok || size < was.Offset || !source.Position(*was).Begins(head) {
+// addFinished plans how a file is read that has no position any more. If it was
+// read to its end since, and is still there, what it held then was counted.
+func (p *rereadPlan) addFinished(was *state.Position, end *state.Reached) {
+	if end == nil {
 		p.lost++
 		return
 	}
-	p.again(*was, was, size)
+	head, size, ok := p.look(was, was.HeadLen)
+	if !ok || size < end.Offset || end.Offset < was.Offset || !source.Position(*was).Begins(head) {
+		p.lost++
+		return
+	}
+	p.again(*was, was, end.Offset)
+	p.files[was.Key()].torn = end.Torn
 }
 
 // lookFor is the looker of real files.

@@ -16,9 +16,12 @@ import (
 func (e *engine) restore(d *daemon) {
 	now := time.Now()
 	plan := d.planWindows()
+	mark := uint64(0)
 	if plan != nil {
 		e.again = &rereading{offences: d.loaded.Offences}
+		mark = d.windows.Mark
 	}
+	e.takeUpNotes(d.loaded.Notes, mark)
 	e.takeUp(d.loaded, d.adopted, now)
 	if plan != nil {
 		d.loaded.Positions = plan.resume
@@ -32,6 +35,9 @@ func (e *engine) restore(d *daemon) {
 // have not been counted on since.
 func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
 	n := e.takeUp(l, nil, now)
+	for i := range l.Notes { // of a snapshot that was not taken up
+		e.update.ForgetNotes = append(e.update.ForgetNotes, l.Notes[i].N)
+	}
 	e.allowLate(l.Allowances)
 	e.log.Info("took up what the state file holds", "bans", n)
 	e.handOver()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/tailban/tailban/detector"
@@ -36,14 +37,18 @@ type snapshots struct {
 	ready chan struct{}               // holds a token if another one can be taken
 	taken chan *snapshot
 
-	next    time.Time // not before
-	news    bool      // something has changed since the last one
-	failing bool      // the last one could not be stored
+	next time.Time // not before
+	news bool      // something has changed since the last one
+
+	stored atomic.Uint64 // the number of the last one that is; 0: there is none
+
+	failing bool // the last one could not be stored
 }
 
 // snapshot is what had been counted, and of which lines.
 type snapshot struct {
 	at        time.Time
+	mark      uint64 // of its note
 	positions []state.Position
 	counted   *detector.Snapshot
 }
@@ -74,9 +79,9 @@ func (e *engine) snapshot(now time.Time) {
 
 // count takes a snapshot. All that belongs to it has been handed over then.
 func (e *engine) count(now time.Time) *snapshot {
+	s := &snapshot{at: now, mark: e.mark(now), counted: e.detect.Snapshot()}
 	e.handOver()
 	e.snapshots.news = false
-	s := &snapshot{at: now, counted: e.detect.Snapshot()}
 	for _, p := range e.positions {
 		s.positions = append(s.positions, p)
 	}
@@ -123,6 +128,9 @@ func (s *snapshots) save(x *snapshot) {
 		s.log.Info("windows are stored again", "path", s.path)
 	}
 	s.failing = err != nil
+	if err == nil {
+		s.stored.Store(x.mark)
+	}
 }
 
 // saveLast stores the snapshot of a clean stop, once what it belongs to is
@@ -135,7 +143,7 @@ func (s *snapshots) saveLast(x *snapshot) bool {
 func (s *snapshot) windows() *state.Windows {
 	c := s.counted
 	w := &state.Windows{
-		Taken: s.at.UTC(), Positions: s.positions, Rules: c.Rules,
+		Taken: s.at.UTC(), Mark: s.mark, Positions: s.positions, Rules: c.Rules,
 		Rule: c.Rule, Hi: c.Hi, Lo: c.Lo, Bits: c.Bits, Flags: c.Flags, Late: c.Late, Room: c.Room, Count: c.Count, Times: c.Times,
 	}
 	for _, b := range c.Bans {
