@@ -111,8 +111,9 @@ type daemon struct {
 	started time.Time
 	store   *store
 	loaded  *state.Loaded
-	windows *state.Windows            // what an earlier daemon had counted; nil: not known
-	adopted map[netip.Prefix]struct{} // targets of those, which are not stored yet
+	windows *state.Windows             // what an earlier daemon had counted; nil: not known
+	counted map[string]source.Position // up to where journals are read again, by log
+	adopted map[netip.Prefix]struct{}  // targets of those, which are not stored yet
 	guard   *guard.Set
 	allow   *allowList
 	hub     *hub
@@ -208,7 +209,7 @@ func (d *daemon) run(ctx context.Context) error {
 	for i := range d.config.Logs {
 		d.follow(&d.config.Logs[i], d.loaded.Positions)
 	}
-	d.loaded, d.adopted, d.windows = nil, nil, nil // the engine has them now
+	d.loaded, d.adopted, d.windows, d.counted = nil, nil, nil, nil // the engine has them now
 	if d.Ready != nil {
 		d.Ready()
 	}

@@ -37,7 +37,7 @@ func (d *daemon) sourceOf(l *config.Log, positions []source.Position) source.Sou
 	switch {
 	case len(l.Journal) > 0:
 		return source.NewJournal(source.JournalOptions{
-			Log: l.Name, Units: l.Journal, Resume: positions, MaxLine: l.MaxLine, Logger: d.Log,
+			Log: l.Name, Units: l.Journal, Resume: positions, Counted: d.counted[l.Name], MaxLine: l.MaxLine, Logger: d.Log,
 		})
 	case l.Syslog != nil:
 		return source.NewSyslog(source.SyslogOptions{

@@ -121,6 +121,9 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	if f.next = b.Next; len(b.Data) > 0 {
 		f.next = b.Offset
 	}
+	if f.position.Cursor != "" && b.Again {
+		f.next = min(f.next, f.upTo-1)
+	}
 	switch {
 	case f.next >= f.upTo || b.Final:
 		e.forgetKnown(f)
@@ -146,6 +149,11 @@ func (f *again) fits(b *source.Batch) bool {
 func (f *again) old(b *source.Batch) (size, lines int) {
 	n := f.upTo - b.Offset
 	switch {
+	case f.position.Cursor != "": // what reads a journal knows its entries
+		if b.Again {
+			return len(b.Data), 0
+		}
+		return 0, 0
 	case b.Starts != nil:
 		for lines < len(b.Starts) && b.Starts[lines] < f.upTo {
 			lines++

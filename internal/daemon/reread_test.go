@@ -170,6 +170,45 @@ func TestTruncatedWhileReadAgain(t *testing.T) {
 	r.journal.want(t, 1, "banned", "client", "192.0.2.4")
 }
 
+// What a journal sends again says so itself: its lines may be fewer or longer than
+// they were, and what is new counts from the first one on.
+func TestJournalIsReadAgain(t *testing.T) {
+	was, s := before(t, []string{one}, nil)
+	at := func(offset int64, cursor string) state.Position {
+		return state.Position{Log: "site", Path: "journal:x", Offset: offset, Cursor: cursor}
+	}
+	s.windows.Positions = append(s.windows.Positions, at(100, "then"))
+	s.loaded.Positions = append(s.loaded.Positions, at(900, "now"))
+	r := was.restarted(s, was.offset)
+	if r.daemon.counted["site"].Cursor != "now" {
+		t.Errorf("read again up to %+v", r.daemon.counted)
+	}
+	send := func(offset int64, again bool, clients ...string) {
+		b := &source.Batch{File: &source.File{Log: "site", Path: "journal:x"}, Offset: offset, Again: again}
+		for _, c := range clients {
+			b.Data = append(b.Data, line(c, r.now)...)
+		}
+		b.Next = offset + int64(len(b.Data))
+		b.Position = source.Position(at(b.Next, "later"))
+		r.take(b, r.now)
+	}
+	send(100, true)
+	send(100, true, other)
+	send(900, true, "192.0.2.3") // beyond what it was
+	if r.again == nil {
+		t.Fatal("does not wait for what is new")
+	}
+	send(900, false)
+	if r.again != nil {
+		t.Fatal("waits still")
+	}
+	send(900, false, other, one)
+	r.journal.want(t, 1, "banned", "client", one)
+	r.journal.want(t, 1, "banned", "client", other)
+	r.ask("192.0.2.3")
+	r.journal.want(t, 1, "banned", "client", "192.0.2.3")
+}
+
 // More waits than may: the reading again is given up.
 func TestTooMuchWaits(t *testing.T) {
 	was, s := before(t, []string{one}, []string{other})
@@ -269,6 +308,8 @@ type = "log"
 	journal := func(offset int64) state.Position {
 		return state.Position{Log: "site", Path: "journal:x", Offset: offset, Cursor: "x"}
 	}
+	units, empty := journal(2), journal(0)
+	units.Path, empty.Cursor = "journal:y", ""
 	socket := state.Position{Log: "site", Path: "unix:/x", Offset: 5}
 	otherLog, gone := p(9, 10, a), p(8, 10, a)
 	otherLog.Log, gone.Log = "shop", "gone"
@@ -289,30 +330,33 @@ type = "log"
 		lost          int
 		err           string
 	}{
-		"nothing since":         {taken: list(p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
-		"more since":            {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
-		"on another device":     {taken: list(moved), stored: list(p(1, 50, a)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
-		"born since":            {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
-		"truncated since":       {taken: list(p(1, 1000, b)), stored: list(p(1, 50, a)), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
-		"and has grown":         {taken: list(p(1, 10, b)), stored: list(p(1, 50, longer)), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
-		"or is small":           {taken: list(p(1, 20, longer)), stored: list(p(1, 9, a)), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
-		"replaced while down":   {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
-		"cut short while down":  {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
-		"compressed":            {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
-		"finished since":        {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 18}}},
-		"and removed":           {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, resume: list(p(1, 10, a)), lost: 1},
-		"and another one is it": {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 24, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
-		"lost its position":     {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(4, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
-		"of a damaged state":    {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Damaged: "x"}, holds: longer, err: "records of the state file are lost"},
-		"or one with gaps":      {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Lost: 1}, holds: longer, err: "records of the state file are lost"},
-		"too much has happened": {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), notes: []state.Note{{What: state.NoteFull}}, holds: longer, err: "more has been decided since"},
-		"a log that is new":     {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
-		"the journal":           {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
-		"a socket":              {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
-		"no files at all":       {},
-		"ahead of the state":    {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
-		"too much to read":      {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
-		"the log is gone since": {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
+		"nothing since":          {taken: list(p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
+		"more since":             {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
+		"on another device":      {taken: list(moved), stored: list(p(1, 50, a)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
+		"born since":             {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
+		"truncated since":        {taken: list(p(1, 1000, b)), stored: list(p(1, 50, a)), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
+		"and has grown":          {taken: list(p(1, 10, b)), stored: list(p(1, 50, longer)), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
+		"or is small":            {taken: list(p(1, 20, longer)), stored: list(p(1, 9, a)), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
+		"replaced while down":    {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
+		"cut short while down":   {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
+		"compressed":             {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
+		"finished since":         {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 18}}},
+		"and removed":            {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, resume: list(p(1, 10, a)), lost: 1},
+		"and another one is it":  {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 24, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"lost its position":      {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(4, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"of a damaged state":     {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Damaged: "x"}, holds: longer, err: "records of the state file are lost"},
+		"or one with gaps":       {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Lost: 1}, holds: longer, err: "records of the state file are lost"},
+		"too much has happened":  {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), notes: []state.Note{{What: state.NoteFull}}, holds: longer, err: "more has been decided since"},
+		"a log that is new":      {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
+		"the journal":            {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
+		"another journal":        {taken: list(units), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
+		"no journal before":      {taken: list(socket), stored: list(journal(9)), resume: list(journal(9)), lost: 1},
+		"a journal from then on": {taken: list(empty), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
+		"a socket":               {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
+		"no files at all":        {},
+		"ahead of the state":     {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
+		"too much to read":       {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
+		"the log is gone since":  {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
 	} {
 		look := func(_ *state.Position, n int64) ([]byte, int64, bool) {
 			return []byte(tt.holds[:min(int(n), len(tt.holds))]), int64(len(tt.holds)), tt.holds != ""

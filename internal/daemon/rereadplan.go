@@ -21,7 +21,9 @@ type rereadPlan struct {
 	files  map[state.PositionKey]*again // that are read from before their stored position
 	resume []state.Position             // of all files
 	bytes  int64                        // to be read again
-	lost   int                          // files with lines since the snapshot that can't be read again
+
+	counted map[string]source.Position // by log, up to where a journal is read again
+	lost    int                        // files with lines since the snapshot that can't be read again
 
 	look looker
 }
@@ -56,7 +58,7 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 	case slices.ContainsFunc(since, func(n state.Note) bool { return n.What == state.NoteFull }):
 		return nil, errors.New("more has been decided since than is kept for that")
 	}
-	p := &rereadPlan{files: map[state.PositionKey]*again{}, look: look}
+	p := &rereadPlan{files: map[state.PositionKey]*again{}, counted: map[string]source.Position{}, look: look}
 	then := map[state.PositionKey]*state.Position{}
 	followed := map[string]bool{} // logs of which the snapshot knows a file
 	for i := range w.Positions {
@@ -130,13 +132,15 @@ func (p *rereadPlan) add(now, was *state.Position, followed bool) error {
 		return nil
 	case isFile(now):
 		return p.addFile(now, was, followed)
-	case was == nil:
+	case was == nil || was.Path != now.Path || was.Cursor == "":
+		p.lost++ // another journal, or none: only behind the last entry it is known
 		p.resume = append(p.resume, *now)
 		return nil
 	case was.Offset > now.Offset:
 		return fmt.Errorf("it is ahead of the state file in %s", now.Path)
 	}
 	p.again(*was, now, now.Offset)
+	p.counted[now.Log] = source.Position(*now)
 	return nil
 }
 

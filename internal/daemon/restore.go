@@ -24,7 +24,7 @@ func (e *engine) restore(d *daemon) {
 	e.takeUpNotes(d.loaded.Notes, mark)
 	e.takeUp(d.loaded, d.adopted, now)
 	if plan != nil {
-		d.loaded.Positions = plan.resume
+		d.loaded.Positions, d.counted = plan.resume, plan.counted
 		e.goOn(d.windows, plan, now)
 	}
 	e.handOver()

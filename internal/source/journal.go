@@ -25,6 +25,13 @@ type JournalOptions struct {
 	// ignored.
 	Resume []Position
 
+	// Counted is up to where entries were counted before, if Resume holds an
+	// earlier position of the same units. Batches up to its entry are marked
+	// (Again), and one without lines follows that begins at its offset. If the
+	// journal has lost the entry of the earlier position, reading goes on
+	// behind this one.
+	Counted Position
+
 	// FromStart reads the journal from its oldest entry if there is no stored
 	// position. Otherwise only what is written from now on counts.
 	FromStart bool
@@ -68,6 +75,8 @@ type place struct {
 	cursor string // behind this entry; empty: at the oldest
 	sure   bool   // the entry of the cursor is one of the same units
 	seen   bool   // it was there a moment ago
+
+	counted *Position // what comes up to it was counted before; nil: nothing was
 }
 
 // lost reports whether the entry is gone, if the first that is shown from there
@@ -87,6 +96,9 @@ func (j *Journal) Run(ctx context.Context, out chan<- *Batch) error {
 	if found && strings.HasPrefix(p.Path, journalScheme) {
 		at = place{cursor: p.Cursor, sure: p.Path == j.s.file.Path}
 		begun = true
+		if j.o.Counted.Cursor != "" && at.sure {
+			at.counted, j.s.again = &j.o.Counted, true
+		}
 	}
 	if begun && !j.s.announce(ctx, out, at.cursor) {
 		return nil
@@ -173,6 +185,10 @@ func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) erro
 	if done, err := j.child(ctx, out, at, "--quiet"); !done {
 		return err
 	}
+	if at.counted != nil { // not all of it is there
+		j.jump(ctx, out, at)
+		return nil
+	}
 	boot, err := j.boot(ctx)
 	if err != nil {
 		return err
@@ -209,8 +225,11 @@ func (j *Journal) child(ctx context.Context, out chan<- *Batch, at *place, args 
 	})
 	defer settled.Stop()
 	shown, err := j.entries(ctx, out, c, at)
-	if err == nil {
+	if err == nil || errors.Is(err, errJump) {
 		c.end()
+		if err != nil {
+			j.jump(ctx, out, at)
+		}
 		return false, nil
 	}
 	err = c.wait()
@@ -219,7 +238,11 @@ func (j *Journal) child(ctx context.Context, out chan<- *Batch, at *place, args 
 	if err == nil {
 		err = errors.New("no error was told")
 	}
-	if lost.Load() {
+	switch {
+	case lost.Load() && at.counted != nil:
+		j.jump(ctx, out, at)
+		return false, nil
+	case lost.Load():
 		done = false
 		j.gap("the place in the journal is not known any more, reading from the oldest entry; lines may have been lost or come twice")
 		*at = place{}
@@ -261,7 +284,7 @@ func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *
 			return shown, err
 		}
 		cursor, last := string(r.cursor.buf), *at
-		*at = place{cursor: cursor, sure: true, seen: true}
+		at.cursor, at.sure, at.seen = cursor, true, true
 		if !shown {
 			shown = true
 			j.pause.reset()
@@ -269,18 +292,46 @@ func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *
 			if last.cursor != "" && sameEntry(cursor, last.cursor) {
 				continue
 			}
+			if last.lost(cursor) && at.counted != nil {
+				*at = last
+				if !b.flush(ctx, out) {
+					return shown, nil
+				}
+				return shown, errJump
+			}
 			if last.lost(cursor) {
 				j.gap("the journal has lost the entry that was read last, lines may have been lost (was it vacuumed?)")
 			}
 		}
 		if !r.has {
 			j.s.malformed.Add(1)
-			continue
-		}
-		if !b.add(ctx, out, r.message.buf, r.message.over, cursor) {
+		} else if !b.add(ctx, out, r.message.buf, r.message.over, cursor) {
 			return shown, nil
 		}
+		if at.counted != nil && (sameEntry(cursor, at.counted.Cursor) || j.s.offset+int64(len(b.c.buf)) >= at.counted.Offset) {
+			if !b.flush(ctx, out) || !j.past(ctx, out, at) {
+				return shown, nil
+			}
+		}
 	}
+}
+
+// errJump means that entries are gone which were to be sent again.
+var errJump = errors.New("entries that were counted before are gone")
+
+// jump goes on behind what was counted before.
+func (j *Journal) jump(ctx context.Context, out chan<- *Batch, at *place) {
+	j.s.log.Info("the journal has lost entries that were to be read again; it goes on behind those that were counted")
+	at.cursor, at.sure, at.seen = at.counted.Cursor, true, false
+	j.past(ctx, out, at)
+}
+
+// past tells that what comes now was not counted before. It returns false if
+// ctx is done.
+func (j *Journal) past(ctx context.Context, out chan<- *Batch, at *place) bool {
+	j.s.offset, j.s.again = max(j.s.offset, at.counted.Offset), false
+	at.counted = nil
+	return j.s.announce(ctx, out, at.cursor)
 }
 
 func (j *Journal) gap(msg string) {

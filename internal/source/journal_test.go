@@ -264,6 +264,76 @@ func TestJournalIsToldTheBoot(t *testing.T) {
 	}
 }
 
+// What is read again is told apart from what is new by its entries, and where
+// entries of it are gone the new ones are all that is sent.
+func TestJournalReadAgain(t *testing.T) {
+	const path = "journal:nginx.service,nginx@a.service"
+	resume := Position{Log: "web", Path: path, Offset: 1000, Cursor: cursor(7)}
+	counted := Position{Log: "web", Path: path, Offset: 1010, Cursor: cursor(9)} // 10 bytes
+	fewer, more := counted, counted
+	fewer.Offset, more.Offset = 1005, 1020
+	other := resume
+	other.Path = "journal:apache2.service"
+	for _, tt := range []struct {
+		name         string
+		from, upTo   Position
+		there        string // in the journal
+		jumps        bool   // over what was counted
+		again, fresh string
+		offset       int64 // of the first that is new
+		gaps         int64
+	}{
+		{"all is there", resume, counted, entry(7, "old") + entry(8, "four") + entry(9, "nine") + entry(10, "new"), false, "four\nnine\n", "new\n", 1010, 0},
+		{"shorter than it was", resume, more, entry(7, "old") + entry(8, "four") + entry(9, "nine") + entry(10, "new"), false, "four\nnine\n", "new\n", 1020, 0},
+		{"its end is gone", resume, counted, entry(7, "old") + entry(8, "four") + entry(10, "ten*") + entry(11, "new"), false, "four\nten*\n", "new\n", 1010, 0},
+		{"its beginning is gone", resume, counted, entry(9, "nine") + entry(10, "new"), true, "", "new\n", 1010, 0},
+		{"all of it is gone", resume, counted, entry(10, "new"), true, "", "new\n", 1010, 1},
+		{"of other units", other, fewer, entry(8, "four") + entry(9, "nine"), false, "", "four\nnine\n", 1000, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFakeJournal(t)
+			f.set("past", tt.there)
+			s, j := f.begin(JournalOptions{Resume: []Position{tt.from}, Counted: tt.upTo})
+			var again, fresh string
+			offset := int64(-1)
+			take := func(want string) {
+				for fresh != want {
+					select {
+					case b := <-s.out:
+						if b.Again {
+							again += string(b.Data)
+							continue
+						}
+						if offset < 0 {
+							offset = b.Offset
+						}
+						fresh += string(b.Data)
+					case <-time.After(patience):
+						t.Fatalf("got %q and then %q, want %q; said %s", again, fresh, want, s.said)
+					}
+				}
+			}
+			b := <-s.out // where it begins
+			if b.Again != (tt.from.Path == path) || b.Offset != 1000 {
+				t.Errorf("begins with %+v", b)
+			}
+			if tt.jumps {
+				if b := <-s.out; b.Again || b.Offset != tt.offset || len(b.Data) > 0 {
+					t.Errorf("goes on with %+v", b)
+				}
+				waitUntil(t, "the next child", func() bool { return strings.Contains(f.args(), "--cursor="+cursor(9)) })
+			}
+			take(tt.fresh)
+			if again != tt.again || offset != tt.offset && !tt.jumps {
+				t.Errorf("read again %q, want %q; new from %d, want %d", again, tt.again, offset, tt.offset)
+			}
+			if got := j.Stats().Gaps; got != tt.gaps {
+				t.Errorf("%d gaps, want %d", got, tt.gaps)
+			}
+		})
+	}
+}
+
 // A file that the log was read from before is forgotten.
 func TestJournalForgetsFiles(t *testing.T) {
 	f := newFakeJournal(t)

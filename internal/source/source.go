@@ -48,6 +48,10 @@ type Batch struct {
 	// the positions stored for the file should be forgotten. Data may be empty.
 	Final bool
 
+	// Again says that what a journal sends was counted before: see
+	// JournalOptions.
+	Again bool
+
 	// Behind is how many bytes the file still held beyond Next when this was
 	// read.
 	Behind int64

@@ -43,6 +43,7 @@ type stream struct {
 	maxLine int
 	pool    pool
 	offset  int64 // of the next line; owned by whoever sends
+	again   bool  // it was counted before; likewise
 
 	lines, bytes, last, cut                           atomic.Int64
 	malformed, refused, dropped, lost, gaps, restarts atomic.Int64
@@ -87,7 +88,7 @@ func (s *stream) resume(ctx context.Context, out chan<- *Batch, stored []Positio
 
 // announce says where reading begins. It returns false if ctx is done.
 func (s *stream) announce(ctx context.Context, out chan<- *Batch, cursor string) bool {
-	return s.hand(ctx, out, &Batch{File: s.file, Offset: s.offset, Next: s.offset, Position: s.position(cursor)})
+	return s.hand(ctx, out, &Batch{File: s.file, Offset: s.offset, Next: s.offset, Again: s.again, Position: s.position(cursor)})
 }
 
 func (s *stream) position(cursor string) Position {
@@ -109,7 +110,7 @@ func (s *stream) send(ctx context.Context, out chan<- *Batch, c *chunk, behind i
 		return true
 	}
 	b := &Batch{
-		File: s.file, Data: c.buf, Offset: s.offset, Cut: c.cut, Behind: behind,
+		File: s.file, Data: c.buf, Offset: s.offset, Cut: c.cut, Again: s.again, Behind: behind,
 		pool: &s.pool, buf: c.buf,
 	}
 	s.offset += int64(len(c.buf))
