@@ -272,7 +272,10 @@ func TestLivesDecideAsOne(t *testing.T) {
 	total, decided := 0, 0
 	for round := range rounds {
 		rnd := rand.New(rand.NewPCG(seed, uint64(round)))
-		config := fmt.Sprintf(site+`
+		dir := t.TempDir()
+		config := fmt.Sprintf(`
+[logs.site]
+files = "%s/access.log.*"
 [jails.web]
 limit = %d
 window = "%ds"
@@ -285,7 +288,7 @@ ban = "10s"
 mode = "observe"
 [actions.firewall]
 type = "nftables"
-`, rnd.IntN(6), 2+rnd.IntN(40), 1+rnd.IntN(4), 1+rnd.IntN(20))
+`, dir, rnd.IntN(6), 2+rnd.IntN(40), 1+rnd.IntN(4), 1+rnd.IntN(20))
 		sec := time.Now().Add(-time.Hour)
 		var files []*written
 		for i := range 1 + rnd.IntN(3) {
@@ -299,7 +302,7 @@ type = "nftables"
 				client := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8::2"}[rnd.IntN(4)]
 				lines = append(lines, line(client, at))
 			}
-			files = append(files, write(t, filepath.Join(t.TempDir(), fmt.Sprintf("access.log.%d", i)), lines))
+			files = append(files, write(t, filepath.Join(dir, fmt.Sprintf("access.log.%d", i)), lines))
 		}
 		want := replayed(t, config, files)
 		got, n := lives(t, rnd, config, files)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -18,7 +19,11 @@ import (
 // before is a daemon that counted some requests, and took a snapshot then; it
 // counted others since, and was killed. All that it has put is stored.
 func before(t *testing.T, counted, since []string) (*rig, start) {
-	r := newRig(t, start{config: web, actions: []string{"firewall"}})
+	return beforeWith(t, web, counted, since)
+}
+
+func beforeWith(t *testing.T, config string, counted, since []string) (*rig, start) {
+	r := newRig(t, start{config: config, actions: []string{"firewall"}})
 	r.requests(counted...)
 	w := r.count(r.now).windows()
 	if len(since) > 0 {
@@ -28,7 +33,7 @@ func before(t *testing.T, counted, since []string) (*rig, start) {
 	for _, u := range r.took() {
 		d.commit(u)
 	}
-	return r, start{config: web, actions: []string{"firewall"}, loaded: d.loaded(), windows: w}
+	return r, start{config: config, actions: []string{"firewall"}, loaded: d.loaded(), windows: w}
 }
 
 // restarted is the next daemon; its source has begun at an offset.
@@ -173,18 +178,18 @@ func TestTruncatedWhileReadAgain(t *testing.T) {
 // What a journal sends again says so itself: its lines may be fewer or longer than
 // they were, and what is new counts from the first one on.
 func TestJournalIsReadAgain(t *testing.T) {
-	was, s := before(t, []string{one}, nil)
+	was, s := beforeWith(t, "[logs.journal]\njournal = [\"x.service\"]\n"+strings.Replace(web, "[jails.web]", "[jails.web]\nlog = [\"site\", \"journal\"]", 1), []string{one}, nil)
 	at := func(offset int64, cursor string) state.Position {
-		return state.Position{Log: "site", Path: "journal:x", Offset: offset, Cursor: cursor}
+		return state.Position{Log: "journal", Path: "journal:x", Offset: offset, Cursor: cursor}
 	}
 	s.windows.Positions = append(s.windows.Positions, at(100, "then"))
 	s.loaded.Positions = append(s.loaded.Positions, at(900, "now"))
 	r := was.restarted(s, was.offset)
-	if r.daemon.counted["site"].Cursor != "now" {
+	if r.daemon.counted["journal"].Cursor != "now" {
 		t.Errorf("read again up to %+v", r.daemon.counted)
 	}
 	send := func(offset int64, again bool, clients ...string) {
-		b := &source.Batch{File: &source.File{Log: "site", Path: "journal:x"}, Offset: offset, Again: again}
+		b := &source.Batch{File: &source.File{Log: "journal", Path: "journal:x"}, Offset: offset, Again: again}
 		for _, c := range clients {
 			b.Data = append(b.Data, line(c, r.now)...)
 		}
@@ -293,7 +298,8 @@ func headHash(head string) string {
 }
 
 func TestPlanReread(t *testing.T) {
-	c := parse(t, site+`[jails.web]
+	c := parse(t, "[logs.journal]\njournal = [\"x.service\"]\n"+strings.Replace(site, `"/var/log/site.log"`, `["/var/log/access.log", "/var/log/day-*.log"]`, 1)+`[jails.web]
+log = ["site", "journal"]
 limit = 1
 window = "60s"
 ban = "1h"
@@ -306,13 +312,17 @@ type = "log"
 	}
 	list := func(p ...state.Position) []state.Position { return p }
 	journal := func(offset int64) state.Position {
-		return state.Position{Log: "site", Path: "journal:x", Offset: offset, Cursor: "x"}
+		return state.Position{Log: "journal", Path: "journal:x", Offset: offset, Cursor: "x"}
 	}
 	units, empty := journal(2), journal(0)
 	units.Path, empty.Cursor = "journal:y", ""
 	socket := state.Position{Log: "site", Path: "unix:/x", Offset: 5}
 	otherLog, gone := p(9, 10, a), p(8, 10, a)
-	otherLog.Log, gone.Log = "shop", "gone"
+	otherLog.Log, gone.Log = "journal", "gone"
+	away, inJournal, left, day := p(5, 10, a), journal(2), p(6, 10, a), p(7, 10, a)
+	away.Log, inJournal.Log, left.Path, day.Path = "gone", "site", "/var/log/other.log", "/var/log/day-1.log"
+	awayNow, inJournalNow, leftNow, dayNow := away, inJournal, left, day
+	awayNow.Offset, inJournalNow.Offset, leftNow.Offset, dayNow.Offset = 20, 20, 20, 20
 	moved := p(1, 10, a)
 	moved.Dev = 2
 	born := func(ino uint64, head string) state.Position { return p(ino, 0, head) }
@@ -551,7 +561,7 @@ func TestFileBornSinceTheSnapshot(t *testing.T) {
 		is     string
 		banned int
 	}{{one, 0}, {"192.0.2.9", 1}} {
-		was, s := before(t, []string{other}, nil)
+		was, s := beforeWith(t, strings.Replace(web, `"/var/log/site.log"`, fmt.Sprintf(`["/var/log/site.log", %q]`, w.Path), 1), []string{other}, nil)
 		s.loaded.Positions = append(s.loaded.Positions, state.Position(w.batch(0, size).Position))
 		r := newRig(t, s)
 		is := *w

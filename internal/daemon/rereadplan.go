@@ -77,12 +77,16 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 		if was != nil {
 			delete(then, was.Key())
 		}
+		if !stillRead(c, now) {
+			p.resume = append(p.resume, *now) // nobody sends any of it, or only its end
+			continue
+		}
 		if err := p.add(now, was, followed[now.Log]); err != nil {
 			return nil, err
 		}
 	}
 	for _, was := range then {
-		if isFile(was) && logNamed(c, was.Log) != nil {
+		if isFile(was) && stillRead(c, was) {
 			p.addFinished(was, finished(since, was.Key()))
 		}
 	}
@@ -102,6 +106,21 @@ func finished(since []state.Note, key state.PositionKey) (end *state.Reached) {
 		}
 	}
 	return end
+}
+
+// stillRead reports whether a log is read as it was when a position was stored:
+// from the journal, or from files one of which has that name.
+func stillRead(c *config.Config, p *state.Position) bool {
+	l := logNamed(c, p.Log)
+	switch {
+	case l == nil:
+		return false
+	case p.Cursor != "":
+		return len(l.Journal) > 0
+	case isFile(p):
+		return source.Covers(l.Files, p.Path)
+	}
+	return true
 }
 
 // sameNumber finds the position of a file whose device has got another number

@@ -164,6 +164,12 @@ func (n *names) covers(path string) bool {
 	return false
 }
 
+// Covers reports whether a log of these files, paths and patterns, reads a file
+// of that name.
+func Covers(patterns []string, path string) bool {
+	return newNames(patterns, func(string) bool { return false }).covers(path)
+}
+
 // forget drops a name that a glob had found and that is gone.
 func (n *names) forget(path string) { delete(n.byPath, path) }
 

@@ -8,6 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func TestCovers(t *testing.T) {
+	patterns := []string{"/var/log/./a.log", "/var/log/*.txt", "/var/log/[b"}
+	for path, want := range map[string]bool{
+		"/var/log/a.log": true, "/var/log/b.txt": true, "/var/log/a.log.1": false, "/var/log/c/b.txt": false, "/var/log/b": false,
+	} {
+		if got := Covers(patterns, path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
 func TestGlobFindsNewFiles(t *testing.T) {
 	bothWays(t, func(t *testing.T, o FilesOptions) {
 		dir := t.TempDir()
