@@ -398,7 +398,7 @@ func (e *engine) handOver() {
 	}
 	e.put(e.update)
 	e.update = state.Update{}
-	e.snapshots.news = true
+	e.snapshots.changes++
 }
 
 // upkeep gives back memory and looks at the logs' health.

@@ -37,10 +37,13 @@ type snapshots struct {
 	ready chan struct{}               // holds a token if another one can be taken
 	taken chan *snapshot
 
-	next time.Time // not before
-	news bool      // something has changed since the last one
+	next    time.Time // not before
+	changes uint64    // that were handed over
 
-	stored atomic.Uint64 // the number of the last one that is; 0: there is none
+	// Of the last one that is stored: up to which change it reaches, and its
+	// number; 0: there is none.
+	reaches atomic.Uint64
+	stored  atomic.Uint64
 
 	failing bool // the last one could not be stored
 }
@@ -49,6 +52,7 @@ type snapshots struct {
 type snapshot struct {
 	at        time.Time
 	mark      uint64 // of its note
+	reaches   uint64 // up to which change
 	positions []state.Position
 	counted   *detector.Snapshot
 }
@@ -64,7 +68,7 @@ func newSnapshots(d *daemon) *snapshots {
 // until there is one, a crash has windows begin at zero.
 func (e *engine) snapshot(now time.Time) {
 	s := e.snapshots
-	if !s.news || e.again != nil || now.Before(s.next) {
+	if s.upToDate() || e.again != nil || now.Before(s.next) {
 		return
 	}
 	select {
@@ -77,11 +81,14 @@ func (e *engine) snapshot(now time.Time) {
 	s.next = now.Add(max(s.every, snapshotCost*time.Since(begun)))
 }
 
+// upToDate reports whether nothing has changed since the last one that is stored.
+func (s *snapshots) upToDate() bool { return s.changes == s.reaches.Load() }
+
 // count takes a snapshot. All that belongs to it has been handed over then.
 func (e *engine) count(now time.Time) *snapshot {
 	s := &snapshot{at: now, mark: e.mark(now), counted: e.detect.Snapshot()}
 	e.handOver()
-	e.snapshots.news = false
+	s.reaches = e.snapshots.changes
 	for _, p := range e.positions {
 		s.positions = append(s.positions, p)
 	}
@@ -91,7 +98,7 @@ func (e *engine) count(now time.Time) *snapshot {
 // last takes the one of a clean stop; nil if that would say nothing new, or
 // if what was counted before the start has not been taken up yet.
 func (e *engine) last(now time.Time) *snapshot {
-	if e.again != nil || !e.snapshots.news {
+	if e.again != nil || e.snapshots.upToDate() {
 		return nil
 	}
 	return e.count(now)
@@ -129,6 +136,7 @@ func (s *snapshots) save(x *snapshot) {
 	}
 	s.failing = err != nil
 	if err == nil {
+		s.reaches.Store(x.reaches)
 		s.stored.Store(x.mark)
 	}
 }
