@@ -4,9 +4,9 @@ package actions
 
 // ActAsOldKernel makes the action change timeouts as kernels before 6.12 need
 // it.
-func ActAsOldKernel(n *Nftables) { n.renew = false }
+func ActAsOldKernel(n *Nftables) { n.renew, n.probed = false, true }
 
-// Renews reports whether the kernel is taken for one that needs no such help.
+// Renews reports whether the kernel has been found to need no such help.
 func Renews(n *Nftables) bool { return n.renew }
 
 // Connected reports whether the netlink socket is open.

@@ -58,9 +58,8 @@ type NftablesStats struct {
 // an IPv6 /128) must not overlap one another: one that does is rejected with
 // [ErrOverlaps]. There is room for 1024 of each family.
 type Nftables struct {
-	opt   NftablesOptions
-	log   *slog.Logger
-	renew bool // the kernel changes the timeout of an element that is added again
+	opt NftablesOptions
+	log *slog.Logger
 
 	mu     sync.Mutex // SetAllow and Stats may come from elsewhere
 	allow  []netip.Prefix
@@ -69,6 +68,8 @@ type Nftables struct {
 	socket *netlink.Conn  // of conn
 	low    lowFiles
 	made   bool // the table has been as it should be
+	probed bool // renew is known
+	renew  bool // the kernel changes the timeout of an element that is added again
 
 	installed [][]expr.Any // our rules, as the kernel showed them when we had made them
 }
@@ -94,7 +95,6 @@ func NewNftables(opt NftablesOptions) *Nftables {
 	n := &Nftables{
 		opt:   opt,
 		log:   opt.Log.With(slog.String("table", "inet "+opt.Table)),
-		renew: kernelRenews(),
 		allow: slices.Clone(opt.Allow),
 	}
 	n.low.fill()
@@ -124,11 +124,17 @@ func (n *Nftables) prepare() error {
 	if err != nil {
 		return n.explainPrepare("read", err)
 	}
-	fix := want.compare(have)
-	if fix.nothing() {
-		n.made = true
-		return nil
+	if fix := want.compare(have); !fix.nothing() {
+		if err := n.bringAbout(want, fix); err != nil {
+			return err
+		}
 	}
+	n.made = true
+	return n.probe(have)
+}
+
+// bringAbout makes the table what it should be.
+func (n *Nftables) bringAbout(want *ruleset, fix repair) error {
 	if err := want.install(n.conn, fix); err != nil {
 		return err
 	}
@@ -141,7 +147,6 @@ func (n *Nftables) prepare() error {
 	}
 	n.installed = made.exprs
 	n.report(fix)
-	n.made = true
 	return nil
 }
 

@@ -26,27 +26,6 @@ const (
 	minTimeout = 100 * time.Millisecond
 )
 
-// kernelRenews reports whether adding an element that is there changes its
-// timeout. Before Linux 6.12 that succeeded and changed nothing. A kernel that
-// does not tell its version, or has the change backported, is taken for an
-// old one, which is right for both and only costs the elements' counters.
-func kernelRenews() bool {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return false
-	}
-	return renews(unix.ByteSliceToString(u.Release[:]))
-}
-
-// renews is kernelRenews for a release such as "6.12.3-amd64".
-func renews(release string) bool {
-	var major, minor int
-	if k, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); k != 2 {
-		return false
-	}
-	return major > 6 || major == 6 && minor >= 12
-}
-
 // setFor returns the set that a target belongs into, "" for none.
 func setFor(target netip.Prefix) string {
 	a := target.Addr()

@@ -15,18 +15,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRenews(t *testing.T) {
-	tests := map[string]bool{
-		"6.12.0": true, "6.12": true, "6.12-rc1": true, "6.18.44-fc": true, "7.0": true, "10.1.2": true,
-		"6.11.9": false, "6.1.0-18-amd64": false, "5.15.0": false, "": false, "6": false, "x.y": false,
-	}
-	for release, want := range tests {
-		if got := renews(release); got != want {
-			t.Errorf("renews(%q) = %t, want %t", release, got, want)
-		}
-	}
-}
-
 func TestSetFor(t *testing.T) {
 	tests := map[string]string{
 		"192.0.2.1/32": setBan4, "192.0.2.0/24": setNet4, "192.0.2.0/31": setNet4, "10.0.0.0/8": setNet4,
