@@ -31,6 +31,11 @@ type NftablesOptions struct {
 	Ports    []uint16 // destination ports that a ban covers, tcp and udp; none: DefaultPorts
 	AllPorts bool     // a ban covers every packet, whatever its protocol; Ports is ignored
 
+	// Reject has what is banned answered instead of dropped in silence: a TCP
+	// segment by a reset, anything else by an ICMP or ICMPv6 "port
+	// unreachable". It needs Linux 5.9 or newer.
+	Reject bool
+
 	// Allow is let pass before any ban is looked at. It only leaves our own
 	// chain: other chains still decide.
 	Allow []netip.Prefix
@@ -49,7 +54,7 @@ type NftablesStats struct {
 	Repairs     uint64 // times that a later Prepare found the ruleset changed, damaged or gone
 }
 
-// Nftables has the kernel drop packets of banned clients, by a table of its
+// Nftables has the kernel drop or reject packets of banned clients, by a table of its
 // own in nf_tables, spoken to over netlink.
 //
 // Bans are elements with a timeout: the kernel ends each at its time, with or
@@ -139,7 +144,7 @@ func (n *Nftables) bringAbout(want *ruleset, fix repair) error {
 		return err
 	}
 	if err := n.conn.Flush(); err != nil {
-		return n.explainPrepare("install", err)
+		return n.explainInstall(err)
 	}
 	made := &held{}
 	if err := made.inspectChain(n.conn, want); err != nil {

@@ -13,6 +13,7 @@ import (
 const (
 	hintCapability = "CAP_NET_ADMIN is needed: run tailban as root or through its systemd unit"
 	hintKernel     = "does this kernel have nf_tables? (try: modprobe nf_tables nf_tables_inet)"
+	hintReject     = "rejecting needs Linux 5.9 or newer with the module nft_reject_inet: does it work with verdict = \"drop\"?"
 	hintNetlink    = "AF_NETLINK sockets must be allowed (RestrictAddressFamilies= in the systemd unit)"
 )
 
@@ -29,13 +30,25 @@ func (n *Nftables) explain(step string, err error) error {
 	return err
 }
 
+// explainInstall is explainPrepare for making the table, after it was read.
+func (n *Nftables) explainInstall(err error) error {
+	if n.opt.Reject {
+		return n.explainLack("install", err, hintReject)
+	}
+	return n.explainPrepare("install", err)
+}
+
 // explainPrepare is explain for reading and making the table: other errors
 // than of permission hint at what the kernel lacks.
 func (n *Nftables) explainPrepare(step string, err error) error {
+	return n.explainLack(step, err, hintKernel)
+}
+
+func (n *Nftables) explainLack(step string, err error, hint string) error {
 	explained := n.explain(step, err)
 	for _, e := range []error{unix.EOPNOTSUPP, unix.EINVAL, unix.ENOENT} {
 		if errors.Is(err, e) {
-			return fmt.Errorf("%w (%s)", explained, hintKernel)
+			return fmt.Errorf("%w (%s)", explained, hint)
 		}
 	}
 	return explained

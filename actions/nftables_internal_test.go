@@ -4,15 +4,19 @@ package actions
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"pgregory.net/rapid"
+
+	"github.com/tailban/tailban/internal/netlab"
 )
 
 func TestSetFor(t *testing.T) {
@@ -155,6 +159,8 @@ func TestFingerprint(t *testing.T) {
 		"80":      {Ports: []uint16{80}},
 		"8080":    {Ports: []uint16{8080}},
 		"all":     {AllPorts: true},
+		"reject":  {Reject: true},
+		"both":    {AllPorts: true, Reject: true},
 	} {
 		f := fingerprint(rulesFor(opt))
 		if other, ok := seen[f]; ok {
@@ -164,6 +170,29 @@ func TestFingerprint(t *testing.T) {
 		if g := fingerprint(rulesFor(opt)); g != f {
 			t.Errorf("%s has the fingerprints %s and %s", name, f, g)
 		}
+	}
+}
+
+// Kernels before 5.9 refuse to reject at our hook, as later ones do at this.
+func TestRejectIsRefused(t *testing.T) {
+	ns, err := netlab.New()
+	if err != nil {
+		t.Skip("needs network namespaces: ", err)
+	}
+	defer ns.Close()
+	n := NewNftables(NftablesOptions{NetNS: ns.FD(), Reject: true})
+	defer n.Close()
+	if err := n.connect(); err != nil {
+		t.Fatal(err)
+	}
+	want, err := newRuleset(n.opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.chain.Hooknum = nftables.ChainHookPostrouting
+	err = n.bringAbout(want, repair{table: tableMissing})
+	if err == nil || errors.Is(err, ErrPermanent) || !strings.Contains(err.Error(), hintReject) {
+		t.Errorf("installing returned %v, want the hint %q", err, hintReject)
 	}
 }
 

@@ -279,6 +279,10 @@ func (r *ruleset) installRules(c *nftables.Conn) error {
 func (r *rule) bind(c *nftables.Conn, t *nftables.Table) ([]expr.Any, error) {
 	var exprs []expr.Any
 	for _, m := range r.match {
+		if len(m.values) == 1 {
+			exprs = append(exprs, m.load, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: m.values[0]})
+			continue
+		}
 		set := &nftables.Set{Table: t, Anonymous: true, Constant: true, KeyType: m.datatype}
 		elements := make([]nftables.SetElement, len(m.values))
 		for i, v := range m.values {

@@ -231,17 +231,17 @@ func TestNftablesOptionsChange(t *testing.T) {
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour))
 	before := dump(t, ns, "tailban")
-	for _, opt := range []actions.NftablesOptions{{Ports: []uint16{8080}}, {AllPorts: true}} {
+	for _, opt := range []actions.NftablesOptions{{Ports: []uint16{8080}}, {AllPorts: true}, {Reject: true}, {Reject: true, AllPorts: true}} {
 		n = prepared(t, ns, opt)
 		if dump(t, ns, "tailban") == before {
 			t.Errorf("the rules are the same with %+v", opt)
 		}
 		if len(listed(t, n)) != 1 {
-			t.Error("the change of ports has lost bans")
+			t.Error("the change has lost bans")
 		}
 	}
 	prepared(t, ns, actions.NftablesOptions{Ports: []uint16{443, 80, 443}})
 	if got := dump(t, ns, "tailban"); got != before {
-		t.Errorf("back to the first ports:\n%s\nwant\n%s", got, before)
+		t.Errorf("back to the first options:\n%s\nwant\n%s", got, before)
 	}
 }

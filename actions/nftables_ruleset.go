@@ -58,8 +58,8 @@ type rule struct {
 	exprs   []expr.Any // what follows the matches
 }
 
-// match compares what an expression loads into register 1 with a fixed list,
-// kept in an anonymous set.
+// match compares what an expression loads into register 1 with one value, or
+// with a fixed list that is kept in an anonymous set.
 type match struct {
 	load     expr.Any
 	datatype nftables.SetDatatype
@@ -137,18 +137,29 @@ func (r *ruleset) sets() []*nftables.Set { return append(slices.Clone(r.bans), r
 // compared before a set of bans is looked at, as a look counts the packet in
 // the element's counter.
 func rulesFor(opt NftablesOptions) []rule {
-	ports := portMatches(opt)
 	v4 := family(unix.NFPROTO_IPV4, source4())
 	v6 := family(unix.NFPROTO_IPV6, source6())
-	masked6 := append(slices.Clone(v6), mask64())
 	rules := []rule{
-		{comment: "let pass " + setAllow4, exprs: lookup(v4, setAllow4, expr.VerdictAccept)},
-		{comment: "let pass " + setAllow6, exprs: lookup(v6, setAllow6, expr.VerdictAccept)},
-		{comment: "drop " + setBan4, match: ports, exprs: lookup(v4, setBan4, expr.VerdictDrop)},
-		{comment: "drop " + setBan6, match: ports, exprs: lookup(masked6, setBan6, expr.VerdictDrop)},
-		{comment: "drop " + setHost6, match: ports, exprs: lookup(v6, setHost6, expr.VerdictDrop)},
-		{comment: "drop " + setNet4, match: ports, exprs: lookup(v4, setNet4, expr.VerdictDrop)},
-		{comment: "drop " + setNet6, match: ports, exprs: lookup(v6, setNet6, expr.VerdictDrop)},
+		{comment: "let pass " + setAllow4, exprs: lookup(v4, setAllow4, accept())},
+		{comment: "let pass " + setAllow6, exprs: lookup(v6, setAllow6, accept())},
+	}
+	for _, ban := range []struct {
+		set  string
+		load []expr.Any
+	}{
+		{setBan4, v4},
+		{setBan6, append(slices.Clone(v6), mask64())},
+		{setHost6, v6},
+		{setNet4, v4},
+		{setNet6, v6},
+	} {
+		for _, v := range verdictsFor(opt) {
+			rules = append(rules, rule{
+				comment: v.name + " " + ban.set,
+				match:   matches(opt, v.protocols),
+				exprs:   lookup(ban.load, ban.set, v.statement),
+			})
+		}
 	}
 	tag := fingerprint(rules)
 	for i := range rules {
@@ -157,25 +168,66 @@ func rulesFor(opt NftablesOptions) []rule {
 	return rules
 }
 
-func portMatches(opt NftablesOptions) []match {
+// verdict is what happens to what is banned.
+type verdict struct {
+	name      string
+	protocols [][]byte // it is for; nil: for all
+	statement expr.Any
+}
+
+// verdictsFor lists them in the order in which they are tried: a reset is an
+// answer to TCP alone, and ends the rules for it. Both statements that reject
+// drop the packet, whether an answer can be sent or not.
+//
+// The answer to anything else is "port unreachable", as of a host where nobody
+// listens and as nft's own "reject": unlike "administratively prohibited" it
+// means the same to a socket in both families, and the same as the reset does
+// (ECONNREFUSED), and it doesn't tell of a filter.
+func verdictsFor(opt NftablesOptions) []verdict {
+	tcp, udp := []byte{unix.IPPROTO_TCP}, []byte{unix.IPPROTO_UDP}
+	others := [][]byte{udp}
 	if opt.AllPorts {
-		return nil
+		others = nil
+	}
+	switch {
+	case opt.Reject:
+		return []verdict{
+			{"reset", [][]byte{tcp}, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}},
+			{"reject", others, &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH}},
+		}
+	case opt.AllPorts:
+		return []verdict{{"drop", nil, drop()}}
+	}
+	return []verdict{{"drop", [][]byte{tcp, udp}, drop()}}
+}
+
+// matches restricts a rule to protocols and, unless a ban covers all, ports.
+func matches(opt NftablesOptions, protocols [][]byte) []match {
+	var all []match
+	if len(protocols) > 0 {
+		all = append(all, match{
+			load:     &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			datatype: nftables.TypeInetProto,
+			values:   protocols,
+		})
+	}
+	if opt.AllPorts {
+		return all
 	}
 	ports := make([][]byte, len(opt.Ports))
 	for i, p := range opt.Ports {
 		ports[i] = binaryutil.BigEndian.PutUint16(p)
 	}
-	return []match{{
-		load:     &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-		datatype: nftables.TypeInetProto,
-		values:   [][]byte{{unix.IPPROTO_TCP}, {unix.IPPROTO_UDP}},
-	}, {
+	return append(all, match{
 		// The destination port is at the same place in TCP and UDP.
 		load:     &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 		datatype: nftables.TypeInetService,
 		values:   ports,
-	}}
+	})
 }
+
+func accept() expr.Any { return &expr.Verdict{Kind: expr.VerdictAccept} }
+func drop() expr.Any   { return &expr.Verdict{Kind: expr.VerdictDrop} }
 
 func family(proto byte, source expr.Any) []expr.Any {
 	return []expr.Any{
@@ -204,10 +256,8 @@ func mask64() expr.Any {
 	return &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 16, Mask: mask, Xor: make([]byte, 16)}
 }
 
-func lookup(load []expr.Any, set string, verdict expr.VerdictKind) []expr.Any {
-	return append(slices.Clone(load),
-		&expr.Lookup{SourceRegister: 1, SetName: set},
-		&expr.Verdict{Kind: verdict})
+func lookup(load []expr.Any, set string, statement expr.Any) []expr.Any {
+	return append(slices.Clone(load), &expr.Lookup{SourceRegister: 1, SetName: set}, statement)
 }
 
 // fingerprint tells one set of rules from another. It goes into the comment

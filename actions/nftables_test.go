@@ -4,6 +4,7 @@ package actions_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -79,6 +80,12 @@ func listed(t *testing.T, n actions.Action) map[string]actions.Entry {
 func TestNftablesSuite(t *testing.T) {
 	actionstest.Run(t, func(t *testing.T) actions.Action {
 		return newNftables(t, newNS(t), actions.NftablesOptions{})
+	})
+}
+
+func TestNftablesSuiteReject(t *testing.T) {
+	actionstest.Run(t, func(t *testing.T) actions.Action {
+		return newNftables(t, newNS(t), actions.NftablesOptions{Reject: true})
 	})
 }
 
@@ -289,6 +296,28 @@ func TestNftablesRuleset(t *testing.T) {
 	}
 	if strings.Count(got, "rule ") != 7 || strings.Count(got, "chain ") != 1 {
 		t.Errorf("there is more than that:\n%s", got)
+	}
+}
+
+func TestNftablesRulesetThatRejects(t *testing.T) {
+	ns := newNS(t)
+	n := prepared(t, ns, actions.NftablesOptions{Reject: true})
+	got := dump(t, ns, "tailban")
+	at := 0
+	for _, want := range []string{"let pass allow4", "let pass allow6", "reset ban4", "reject ban4", "reset ban6", "reject ban6",
+		"reset host6", "reject host6", "reset net4", "reject net4", "reset net6", "reject net6"} {
+		i := strings.Index(got[at:], fmt.Sprintf("rule %q", want)[:len(want)+6])
+		if i < 0 {
+			t.Fatalf("%q is missing or out of order in\n%s", want, got)
+		}
+		at += i
+	}
+	if strings.Count(got, "rule ") != 12 {
+		t.Errorf("there is more than that:\n%s", got)
+	}
+	check(t, n.Prepare(t.Context()))
+	if n.Stats().Repairs != 0 {
+		t.Error("a second Prepare found something to repair")
 	}
 }
 

@@ -30,7 +30,7 @@ func readActions(top *section) (actions []Action, names []string) {
 		case TypeNftables:
 			readNftables(t, &a, owners)
 		case TypeLog:
-			for _, key := range []string{"table", "ports", "reconcile"} {
+			for _, key := range []string{"table", "ports", "reconcile", "verdict"} {
 				if n, ok := t.get(key); ok {
 					n.bad("is for type = %q only", TypeNftables)
 				}
@@ -67,6 +67,10 @@ func readNftables(t named, a *Action, owners map[string]string) {
 	a.Ports = []uint16{80, 443}
 	if n, ok := t.get("ports"); ok {
 		a.Ports, a.AllPorts = n.ports()
+	}
+	if n, ok := t.get("verdict"); ok {
+		v, _ := n.oneOf(VerdictDrop, VerdictReject)
+		a.Reject = v == VerdictReject
 	}
 	a.Reconcile = DefaultReconcile
 	if n, ok := t.get("reconcile"); ok {

@@ -99,6 +99,12 @@ const (
 	TypeLog      = "log" // nothing is enforced, bans are only reported
 )
 
+// Verdicts of an action of type TypeNftables.
+const (
+	VerdictDrop   = "drop"
+	VerdictReject = "reject"
+)
+
 // Action is a place where bans are enforced. Fields below Type are zero
 // unless the type is TypeNftables.
 type Action struct {
@@ -107,6 +113,7 @@ type Action struct {
 	Table     string // name of the table, in the inet family
 	Ports     []uint16
 	AllPorts  bool // every protocol and port; Ports is then empty
+	Reject    bool // what is banned is answered instead of dropped in silence
 	Reconcile time.Duration
 }
 

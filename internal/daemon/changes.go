@@ -171,8 +171,12 @@ func actionSettings(c *config.Config) map[string][]setting {
 		if a.AllPorts {
 			ports = "all"
 		}
+		verdict := config.VerdictDrop
+		if a.Reject {
+			verdict = config.VerdictReject
+		}
 		m[a.Name] = []setting{
-			{"type", a.Type}, {"table", a.Table}, {"ports", ports}, {"reconcile", a.Reconcile.String()},
+			{"type", a.Type}, {"table", a.Table}, {"ports", ports}, {"verdict", verdict}, {"reconcile", a.Reconcile.String()},
 		}
 	}
 	return m

@@ -94,7 +94,7 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		e.action = actions.NewLog(log)
 	case config.TypeNftables:
 		e.options = actions.NftablesOptions{
-			Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts,
+			Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject,
 			Allow: d.allow.all(), Protected: d.guard.Protected,
 			Size: setSize(c.MaxBans), Log: log,
 		}
