@@ -11,3 +11,7 @@ func Renews(n *Nftables) bool { return n.renew }
 
 // Connected reports whether the netlink socket is open.
 func Connected(n *Nftables) bool { return n.conn != nil }
+
+// ActAsUnprotecting makes the action ask for a flag that no kernel has, as
+// kernels before 6.9 take those of protection. It comes before Prepare.
+func ActAsUnprotecting(n *Nftables) { n.flags |= 1 << 7 }

@@ -36,6 +36,11 @@ type NftablesOptions struct {
 	// unreachable". It needs Linux 5.9 or newer.
 	Reject bool
 
+	// Protect keeps other programs from changing the table, also from flushing
+	// it with the whole ruleset, from Prepare to Close. It needs Linux 6.9 or
+	// newer; without, it is said once and the table is not protected.
+	Protect bool
+
 	// Allow is let pass before any ban is looked at. It only leaves our own
 	// chain: other chains still decide.
 	Allow []netip.Prefix
@@ -76,6 +81,8 @@ type Nftables struct {
 	probed bool // renew is known
 	renew  bool // the kernel changes the timeout of an element that is added again
 
+	flags nftables.TableFlags // that our table has while we own it; none: it isn't protected
+
 	installed [][]expr.Any // our rules, as the kernel showed them when we had made them
 }
 
@@ -102,6 +109,9 @@ func NewNftables(opt NftablesOptions) *Nftables {
 		log:   opt.Log.With(slog.String("table", "inet "+opt.Table)),
 		allow: slices.Clone(opt.Allow),
 	}
+	if opt.Protect {
+		n.flags = protectedTable
+	}
 	n.low.fill()
 	return n
 }
@@ -113,10 +123,10 @@ func (n *Nftables) Prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return n.checked(n.prepare())
+	return n.checked(n.prepareProtected())
 }
 
-func (n *Nftables) prepare() error {
+func (n *Nftables) prepareOnce() error {
 	if err := n.connect(); err != nil {
 		return err
 	}
@@ -124,10 +134,13 @@ func (n *Nftables) prepare() error {
 	if err != nil {
 		return err
 	}
-	want.installed = n.installed
+	want.table.Flags, want.installed = n.flags, n.installed
 	have, err := inspect(n.conn, want)
 	if err != nil {
 		return n.explainPrepare("read", err)
+	}
+	if err := n.checkOwner(have.table); err != nil {
+		return err
 	}
 	if fix := want.compare(have); !fix.nothing() {
 		if err := n.bringAbout(want, fix); err != nil {
@@ -145,6 +158,9 @@ func (n *Nftables) bringAbout(want *ruleset, fix repair) error {
 	}
 	if err := n.conn.Flush(); err != nil {
 		return n.explainInstall(err)
+	}
+	if len(fix.found) == 0 {
+		return nil // the table is ours again, and as we had left it
 	}
 	made := &held{}
 	if err := made.inspectChain(n.conn, want); err != nil {

@@ -25,6 +25,9 @@ func (n *Nftables) explain(step string, err error) error {
 	}
 	err = fmt.Errorf("%s table inet %s: %w", step, n.opt.Table, err)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		if owner := n.owner(); owner != 0 {
+			return explainOwned(err, owner) // until it ends
+		}
 		return Permanent(fmt.Errorf("%w (%s)", err, hintCapability))
 	}
 	return err

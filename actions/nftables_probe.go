@@ -35,7 +35,7 @@ func (n *Nftables) probe(have *held) error {
 	}
 	n.log.Info("cannot find out whether the kernel renews timeouts, taken for one that does not", slog.Any("err", err))
 	n.disconnect() // replies may be left in it
-	return n.prepare()
+	return n.prepareOnce()
 }
 
 // renews tries it. The scratch set may be there already if an earlier process

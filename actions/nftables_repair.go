@@ -39,14 +39,17 @@ type repair struct {
 
 	table tableState // unless tableRight, everything in it is made
 	wake  bool       // the table is there but has been switched off
+	adopt bool       // the table is there, is to be protected, and nobody owns it
 	chain bool       // delete the chain, if it is there, and make it with its rules
 	gone  bool       // the chain is not there
 	rules bool       // replace all rules
 	sets  []string   // sets to make
 	allow bool       // replace what is allowed
+
+	flags nftables.TableFlags // that the table gets if it is woken or adopted
 }
 
-func (f *repair) nothing() bool { return len(f.found) == 0 }
+func (f *repair) nothing() bool { return len(f.found) == 0 && !f.adopt }
 
 func (f *repair) because(format string, args ...any) {
 	f.found = append(f.found, fmt.Sprintf(format, args...))
@@ -120,6 +123,7 @@ func (r *ruleset) compare(have *held) repair {
 		fix.wake = true
 		fix.because("table is switched off (dormant)")
 	}
+	r.compareProtection(have, &fix)
 	r.compareSets(have, &fix)
 	if fix.table == tableRight {
 		r.compareChain(have, &fix)
@@ -214,13 +218,13 @@ func (r *ruleset) install(c *nftables.Conn, fix repair) error {
 		if fix.table == tableWrong {
 			c.DelTable(r.table)
 		}
-		fix = repair{table: fix.table, wake: true, chain: true, gone: true, allow: true}
+		fix = repair{table: fix.table, wake: true, flags: r.table.Flags, chain: true, gone: true, allow: true}
 		for _, s := range r.sets() {
 			fix.sets = append(fix.sets, s.Name)
 		}
 	}
-	if fix.wake {
-		c.AddTable(r.table)
+	if fix.wake || fix.adopt {
+		c.AddTable(&nftables.Table{Name: r.table.Name, Family: r.table.Family, Flags: fix.flags})
 	}
 	if err := r.installSets(c, fix); err != nil {
 		return err

@@ -18,7 +18,8 @@ func newTeardown(p *Process, path *string) *cobra.Command {
 		Long: `Delete the nftables table of every nftables action in the configuration, with
 all bans in it; nothing else is touched. If there is no configuration in the
 usual place, or one with problems, that is the table "tailban". No daemon is
-needed; one that runs would make its table again.`,
+needed; one that runs would make its table again or, with protect_table, not let
+go of it: stop it first.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			tables := []string{table}

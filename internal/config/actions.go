@@ -30,7 +30,7 @@ func readActions(top *section) (actions []Action, names []string) {
 		case TypeNftables:
 			readNftables(t, &a, owners)
 		case TypeLog:
-			for _, key := range []string{"table", "ports", "reconcile", "verdict"} {
+			for _, key := range []string{"table", "ports", "reconcile", "verdict", "protect_table"} {
 				if n, ok := t.get(key); ok {
 					n.bad("is for type = %q only", TypeNftables)
 				}
@@ -71,6 +71,9 @@ func readNftables(t named, a *Action, owners map[string]string) {
 	if n, ok := t.get("verdict"); ok {
 		v, _ := n.oneOf(VerdictDrop, VerdictReject)
 		a.Reject = v == VerdictReject
+	}
+	if n, ok := t.get("protect_table"); ok {
+		a.Protect, _ = n.flag()
 	}
 	a.Reconcile = DefaultReconcile
 	if n, ok := t.get("reconcile"); ok {

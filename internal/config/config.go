@@ -114,6 +114,7 @@ type Action struct {
 	Ports     []uint16
 	AllPorts  bool // every protocol and port; Ports is then empty
 	Reject    bool // what is banned is answered instead of dropped in silence
+	Protect   bool // nobody else may change the table
 	Reconcile time.Duration
 }
 

@@ -89,6 +89,7 @@ ports     = "all"
 table     = "edge_1"
 reconcile = "5m"
 verdict   = "reject"
+protect_table = true
 
 [actions.quiet]
 type = "log"
@@ -96,6 +97,7 @@ type = "log"
 [actions.plain]
 type = "nftables"
 verdict = "drop"
+protect_table = false
 `
 
 func TestEverything(t *testing.T) {
@@ -156,7 +158,7 @@ func TestEverything(t *testing.T) {
 			Ban: ladder(24 * time.Hour), Remember: 8760 * time.Hour, Observe: true, Passive: true, Actions: []string{"quiet"},
 		},
 		Actions: []Action{
-			{Name: "firewall", Type: TypeNftables, Table: "edge_1", AllPorts: true, Reject: true, Reconcile: 5 * time.Minute},
+			{Name: "firewall", Type: TypeNftables, Table: "edge_1", AllPorts: true, Reject: true, Protect: true, Reconcile: 5 * time.Minute},
 			{Name: "quiet", Type: TypeLog},
 			{Name: "plain", Type: TypeNftables, Table: "tailban", Ports: []uint16{80, 443}, Reconcile: 30 * time.Second},
 		},

@@ -176,7 +176,8 @@ func actionSettings(c *config.Config) map[string][]setting {
 			verdict = config.VerdictReject
 		}
 		m[a.Name] = []setting{
-			{"type", a.Type}, {"table", a.Table}, {"ports", ports}, {"verdict", verdict}, {"reconcile", a.Reconcile.String()},
+			{"type", a.Type}, {"table", a.Table}, {"ports", ports}, {"verdict", verdict},
+			{"protect_table", strconv.FormatBool(a.Protect)}, {"reconcile", a.Reconcile.String()},
 		}
 	}
 	return m

@@ -94,7 +94,7 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		e.action = actions.NewLog(log)
 	case config.TypeNftables:
 		e.options = actions.NftablesOptions{
-			Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject,
+			Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject, Protect: a.Protect,
 			Allow: d.allow.all(), Protected: d.guard.Protected,
 			Size: setSize(c.MaxBans), Log: log,
 		}
@@ -130,6 +130,19 @@ func (e *enforcer) cancelled() []*part {
 		p.cancel()
 	}
 	return e.running
+}
+
+// stopOld ends the work of the actions that are not used any more: two must not
+// work on one table. Those that end are closed, as one that protects its table
+// would keep the next from it; closing another could hang as well.
+func (d *daemon) stopOld(n *next) {
+	for _, e := range n.old {
+		if !waitFor(allOf(e.cancelled()), actionPatience) {
+			d.Log.Warn("an action that is replaced does not end", "action", e.name)
+		} else if err := e.action.Close(); err != nil {
+			d.Log.Warn("cannot close an action", "action", e.name, "err", err)
+		}
+	}
 }
 
 // list lists what the action holds, beside its reconciler's work.

@@ -199,11 +199,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	for _, name := range append(slices.Clone(n.restart), n.stop...) {
 		d.unfollow(name)
 	}
-	for _, e := range n.old { // two must not work on one table
-		if !waitFor(allOf(e.cancelled()), actionPatience) {
-			d.Log.Warn("an action that is replaced does not end", "action", e.name)
-		}
-	}
+	d.stopOld(n)
 	d.mu.Lock()
 	d.config = n.config
 	d.action = append(slices.Clone(n.kept), n.fresh...)
