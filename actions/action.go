@@ -50,6 +50,30 @@ type Holder interface {
 	Held(ctx context.Context, target netip.Prefix) (e Entry, held bool, err error)
 }
 
+// Watcher is an action that hears when somebody else changes what it holds.
+type Watcher interface {
+	// Watch calls changed for each change by others, soon after it, until ctx is
+	// done or it can't hear any more, which is an error. A change while it begins
+	// may be missed; ready is called once none is missed any longer. It may be
+	// called from any goroutine, also while another method runs, and needs no
+	// Prepare. changed must not block.
+	Watch(ctx context.Context, ready func(), changed func(Change)) error
+}
+
+// Change is what somebody else has done to an action.
+type Change struct {
+	Gone []netip.Prefix // bans that were taken out
+	Came []netip.Prefix // bans that were put in, or given another time
+	All  bool           // anything may have changed, rules included
+}
+
+// Bounded is an action that has room for only so many bans.
+type Bounded interface {
+	// Room names the place that a target is held in, and how many fit into it.
+	// Both stay as they are. An empty name: there is no bound.
+	Room(target netip.Prefix) (place string, size int)
+}
+
 // Protected reports whether a target must never be banned, and why. Actions
 // ask it for every addition, although the decision has passed it before. An
 // action takes a protected target that it holds off its list when it is asked

@@ -83,6 +83,9 @@ type Nftables struct {
 
 	flags nftables.TableFlags // that our table has while we own it; none: it isn't protected
 
+	watchMu  sync.Mutex // of watching
+	watching watching
+
 	installed [][]expr.Any // our rules, as the kernel showed them when we had made them
 }
 
@@ -218,6 +221,9 @@ func (n *Nftables) Stats() NftablesStats {
 	defer n.mu.Unlock()
 	return n.stats
 }
+
+// Repairs is how often the rules were found changed by others.
+func (n *Nftables) Repairs() uint64 { return n.Stats().Repairs }
 
 // Close implements [Action].
 func (n *Nftables) Close() error {

@@ -97,6 +97,9 @@ func (n *Nftables) connect() error {
 	n.low.fill() // Close has let go of them
 	conn, socket, err := n.dial()
 	n.conn, n.socket = conn, socket
+	if err == nil {
+		n.sendFrom(socket)
+	}
 	return err
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 	MaxBackoff time.Duration // 0: DefaultMaxBackoff
 
 	Now     func() time.Time // nil: time.Now
-	OnState func(State)      // called by Run when failing begins and when it is over; nil: nobody listens
+	OnState func(State)      // called by Run when failing or being contested begins and when it is over; nil: nobody listens
 }
 
 // State is whether an action enforces what it should.
@@ -33,6 +33,10 @@ type State struct {
 	Failing bool
 	Since   time.Time // when failing began or ended; zero: it has not failed yet
 	Err     error     // the latest, while failing
+
+	// Contested is whether somebody else changes what the action holds again and
+	// again, so that repairs wait.
+	Contested bool
 }
 
 // Stats is a view of a Reconciler. The counts are since NewReconciler.
@@ -50,13 +54,19 @@ type Stats struct {
 	DriftRemoved   uint64
 	DriftCorrected uint64 // time left
 
+	Watched  bool   // changes by others are heard of; see [Watcher]
+	Noticed  uint64 // changes by others that the action has told of
+	Misheld  uint64 // bans that were not held as written when read back
 	Rejected uint64 // bans that the action refused; see [RejectedError]
+	Evicted  uint64 // times that a ban was left out for want of room; see [Bounded]
+	LeftOut  int    // bans that are left out now
 	Lost     uint64 // changes beyond the cap of Pending, left to a full pass
 }
 
 // Reconciler makes what one action holds equal to what should be in force:
-// when it starts, when that changes, at an interval, and again after every
-// error. Nothing is ever flushed and filled: differences are applied.
+// when it starts, when that changes, when somebody else changes what it holds,
+// at an interval, and again after every error. Nothing is ever flushed and
+// filled: differences are applied.
 //
 // Its memory is what Set has named and has neither been deleted nor ended;
 // the caller bounds that.
@@ -67,15 +77,31 @@ type Reconciler struct {
 
 	mu      sync.Mutex
 	desired map[netip.Prefix]want
-	pending map[netip.Prefix]struct{} // changed since it was applied
-	lost    bool                      // changes beyond maxPending: only a full pass finds them
+	pending map[netip.Prefix]cause // changed since it was applied
+	lost    bool                   // changes beyond maxPending: only a full pass finds them
+	cap     time.Time              // beyond which no ban is enforced; zero: none
+	noticed noticed
+	contest contest
+	places  map[string]*place // of an action that is Bounded
 	stats   Stats
+
+	readBack time.Time // when that was last done, of Run only
 }
 
 type want struct {
 	until    time.Time
 	rejected bool // by the action, which has been said
+	out      bool // for want of room
 }
+
+// cause is why a target is looked at.
+type cause uint8
+
+const (
+	asked cause = iota // Set or Delete was called
+	gone               // somebody else took it out
+	came               // somebody else put it in
+)
 
 // maxPending bounds the changes that are remembered one by one while they
 // cannot be applied. Beyond it a full pass finds them; only the count of
@@ -104,7 +130,8 @@ func NewReconciler(o Options) *Reconciler {
 		log:     o.Log.With(slog.String("action", o.Name)),
 		wake:    make(chan struct{}, 1),
 		desired: map[netip.Prefix]want{},
-		pending: map[netip.Prefix]struct{}{},
+		pending: map[netip.Prefix]cause{},
+		places:  map[string]*place{},
 	}
 }
 
@@ -112,8 +139,8 @@ func NewReconciler(o Options) *Reconciler {
 // nothing for its effect; a time that has passed is Delete.
 func (r *Reconciler) Set(target netip.Prefix, until time.Time) {
 	r.mu.Lock()
-	r.desired[target] = want{until: until, rejected: r.desired[target].rejected}
-	r.markPending(target)
+	r.want(target, until)
+	r.markPending(target, asked)
 	r.mu.Unlock()
 	r.notify()
 }
@@ -121,18 +148,37 @@ func (r *Reconciler) Set(target netip.Prefix, until time.Time) {
 // Delete says that target should not be banned any longer.
 func (r *Reconciler) Delete(target netip.Prefix) {
 	r.mu.Lock()
-	delete(r.desired, target)
-	r.markPending(target)
+	r.drop(target)
+	r.markPending(target, asked)
 	r.mu.Unlock()
 	r.notify()
 }
 
-func (r *Reconciler) markPending(target netip.Prefix) {
+// Cap has no ban enforced beyond a time, however long it should last; the zero
+// time ends that.
+func (r *Reconciler) Cap(until time.Time) {
+	r.mu.Lock()
+	changed := !r.cap.Equal(until)
+	r.cap = until
+	r.lost = r.lost || changed
+	r.mu.Unlock()
+	r.notify()
+}
+
+// left is how much longer a ban is to be enforced.
+func (r *Reconciler) left(w want, now time.Time) time.Duration {
+	if !r.cap.IsZero() && r.cap.Before(w.until) {
+		return r.cap.Sub(now)
+	}
+	return w.until.Sub(now)
+}
+
+func (r *Reconciler) markPending(target netip.Prefix, why cause) {
 	_, known := r.pending[target]
 	switch {
-	case known:
-	case len(r.pending) < maxPending:
-		r.pending[target] = struct{}{}
+	case known && why != asked:
+	case known || len(r.pending) < maxPending:
+		r.pending[target] = why
 	default:
 		r.lost = true
 		r.stats.Lost++
@@ -152,5 +198,8 @@ func (r *Reconciler) Stats() Stats {
 	defer r.mu.Unlock()
 	s := r.stats
 	s.Desired, s.Pending = len(r.desired), len(r.pending)
+	for _, p := range r.places {
+		s.LeftOut += p.out
+	}
 	return s
 }

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"log/slog"
 	"net/netip"
 	"time"
 )
@@ -10,12 +11,17 @@ type plan struct {
 	add    []Entry
 	remove []netip.Prefix
 
-	taken   map[netip.Prefix]struct{} // the pending changes that it covers
-	lost    bool                      // and those that were not remembered
-	retried []netip.Prefix            // additions that were rejected before
+	taken   map[netip.Prefix]cause // the pending changes that it covers
+	lost    bool                   // and those that were not remembered
+	retried []netip.Prefix         // additions that were rejected before
 
 	held                      int // by the action, as listed
 	added, removed, corrected uint64
+}
+
+// drift is what was found, for messages.
+func (p *plan) drift() []any {
+	return []any{slog.Uint64("added", p.added), slog.Uint64("removed", p.removed), slog.Uint64("corrected", p.corrected)}
 }
 
 func (p *plan) empty() bool { return len(p.add) == 0 && len(p.remove) == 0 }
@@ -29,17 +35,24 @@ func (r *Reconciler) planChanges(now time.Time) *plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.take()
-	for target := range p.taken {
+	for target, why := range p.taken {
 		w, ok := r.desired[target]
-		left := w.until.Sub(now)
-		if ok && left > 0 {
+		if ok && !w.until.After(now) {
+			r.drop(target)
+			ok = false
+		}
+		if left := r.left(w, now); ok && !w.out && left > 0 {
 			p.put(target, w, left)
+			p.added += count(why == gone && !w.rejected)
+			p.corrected += count(why == came)
 			continue
 		}
 		// What has already ended is removed too: it may be there with a
 		// longer time.
-		delete(r.desired, target)
-		p.remove = append(p.remove, target)
+		if why != gone {
+			p.remove = append(p.remove, target)
+			p.removed += count(why == came)
+		}
 	}
 	return p
 }
@@ -53,6 +66,7 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.readmit(now)
 	p := r.take()
 	p.held = len(held)
 	r.planDesired(p, there, now, slack)
@@ -63,15 +77,22 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 // planDesired adds what is missing and corrects what has another time left.
 func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, now time.Time, slack time.Duration) {
 	for target, w := range r.desired {
-		left := w.until.Sub(now)
-		if left <= 0 {
-			delete(r.desired, target) // the action lets it go by itself
+		if !w.until.After(now) {
+			r.drop(target) // the action lets it go by itself
 			continue
 		}
 		_, asked := p.taken[target]
 		drift := !asked && !w.rejected
 		has, ok := there[target]
+		left := r.left(w, now)
 		switch {
+		case w.out || left <= 0:
+			if ok && has != 0 && has <= tolerance(0)+slack {
+				continue // ends at any moment
+			}
+			if ok {
+				p.remove = append(p.remove, target)
+			}
 		case !ok:
 			p.put(target, w, left)
 			p.added += count(drift)
@@ -115,7 +136,7 @@ func (p *plan) put(target netip.Prefix, w want, left time.Duration) {
 // take moves the pending changes into a new plan.
 func (r *Reconciler) take() *plan {
 	p := &plan{taken: r.pending, lost: r.lost}
-	r.pending, r.lost = map[netip.Prefix]struct{}{}, false
+	r.pending, r.lost = map[netip.Prefix]cause{}, false
 	return p
 }
 
@@ -123,8 +144,8 @@ func (r *Reconciler) take() *plan {
 func (r *Reconciler) putBack(p *plan) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for target := range p.taken {
-		r.markPending(target)
+	for target, why := range p.taken {
+		r.markPending(target, why)
 	}
 	r.lost = r.lost || p.lost
 }

@@ -44,9 +44,29 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		if errors.Is(err, ErrPermanent) {
 			backoff = r.opt.MaxBackoff
 		}
-		pause(ctx, jitter(backoff))
+		r.rest(ctx, jitter(backoff))
 		backoff = min(2*backoff, r.opt.MaxBackoff)
 		full = true // any part of a failed batch may be in force
+	}
+}
+
+// rest waits after an error, but not if somebody else has just been seen to be
+// the cause.
+func (r *Reconciler) rest(ctx context.Context, d time.Duration) {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	for {
+		if wait, noticed := r.repairIn(); noticed && wait == 0 {
+			r.takeNoticed()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-end.C:
+			return
+		case <-r.wake:
+		}
 	}
 }
 
@@ -65,16 +85,37 @@ func (r *Reconciler) finish(ctx context.Context) {
 // await waits for something to do and says whether that is a full pass. When
 // ctx is done, what it says does not matter.
 func (r *Reconciler) await(ctx context.Context, next <-chan time.Time) (full bool) {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-next:
-		return true
-	case <-r.wake:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.lost
+	repair := time.NewTimer(0)
+	defer repair.Stop()
+	for {
+		wait, noticed := r.repairIn()
+		if noticed && wait == 0 {
+			return r.takeNoticed()
+		}
+		repair.Stop()
+		if noticed {
+			repair.Reset(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-next:
+			return true
+		case <-repair.C:
+		case <-r.wake:
+			if full, yes := r.due(); yes {
+				return full
+			}
+		}
 	}
+}
+
+// due reports whether changes are to be applied, and whether that takes a full
+// pass.
+func (r *Reconciler) due() (full, yes bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost, r.lost || len(r.pending) > 0
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -95,8 +136,10 @@ func (r *Reconciler) pass(ctx context.Context, full bool) error {
 		return nil
 	}
 	if !full {
-		return r.apply(ctx, r.planChanges(r.opt.Now()))
+		return r.passChanges(ctx)
 	}
+	r.calm()
+	r.forgetNoticed()
 	if err := r.opt.Action.Prepare(ctx); err != nil {
 		return fmt.Errorf("prepare action %s: %w", r.opt.Name, err)
 	}
@@ -111,6 +154,20 @@ func (r *Reconciler) pass(ctx context.Context, full bool) error {
 		return err
 	}
 	r.passed(p)
+	r.sayCrowded()
+	return r.readAll(ctx, p, now)
+}
+
+// passChanges applies what is pending.
+func (r *Reconciler) passChanges(ctx context.Context) error {
+	now := r.opt.Now()
+	p := r.planChanges(now)
+	if err := r.apply(ctx, p); err != nil {
+		return err
+	}
+	r.drifted(p)
+	r.sayCrowded()
+	r.readSample(ctx, p, now)
 	return nil
 }
 
@@ -182,16 +239,40 @@ func (r *Reconciler) passed(p *plan) {
 	first := r.stats.Passes == 0
 	r.stats.Passes++
 	r.stats.LastPassed = r.opt.Now()
+	r.mu.Unlock()
+	if first {
+		r.countDrift(p)
+		r.log.Info("bans compared with what the action held", append(p.drift(),
+			slog.Int("held", p.held), slog.Int("changed", len(p.add)+len(p.remove)))...)
+		return
+	}
+	r.drifted(p)
+}
+
+// drifted counts what others had changed, and says it.
+func (r *Reconciler) drifted(p *plan) {
+	if p.added+p.removed+p.corrected > 0 {
+		r.countDrift(p)
+		r.log.Warn("the action held other bans than it should, repaired", p.drift()...)
+	}
+}
+
+func (r *Reconciler) countDrift(p *plan) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.stats.DriftAdded += p.added
 	r.stats.DriftRemoved += p.removed
 	r.stats.DriftCorrected += p.corrected
-	r.mu.Unlock()
-	drift := []any{slog.Uint64("added", p.added), slog.Uint64("removed", p.removed), slog.Uint64("corrected", p.corrected)}
-	switch {
-	case first:
-		r.log.Info("bans compared with what the action held", append(drift,
-			slog.Int("held", p.held), slog.Int("changed", len(p.add)+len(p.remove)))...)
-	case p.added+p.removed+p.corrected > 0:
-		r.log.Warn("the action held other bans than it should, repaired", drift...)
+}
+
+// sayCrowded says that there is no room for all bans, and when there is again.
+func (r *Reconciler) sayCrowded() {
+	for _, c := range r.crowded() {
+		if c.over {
+			r.log.Info("the action has room for all bans again", slog.String("in", c.place))
+			continue
+		}
+		r.log.Warn("the action is full: the bans that end soonest are not enforced",
+			slog.String("in", c.place), slog.Int("size", c.size), slog.Int("left_out", c.out))
 	}
 }

@@ -32,7 +32,7 @@ func TestReconcileStart(t *testing.T) {
 		b.in("10.0.0.5/32", time.Hour)
 		b.in("10.0.0.7/32", -time.Second)
 		b.start()
-		b.calls("prepare list apply")
+		b.calls("prepare list apply list")
 		var added []string
 		for _, e := range b.fake.adds[0] {
 			added = append(added, fmt.Sprint(e.Target, " ", e.Left))
@@ -233,7 +233,7 @@ func TestReconcileBackoff(t *testing.T) {
 		}})
 		b.in("10.0.0.2/32", time.Hour)
 		b.after(time.Second)
-		b.calls("apply prepare list apply")
+		b.calls("apply prepare list apply list")
 		b.said("bans are not enforced", 2)
 		if s := b.Stats(); s.DriftAdded != 0 {
 			b.Errorf("a change whose first Apply failed is counted as drift: %+v", s)

@@ -219,6 +219,9 @@ func actionsTable(st *control.Status) *table {
 		if x.Failing {
 			state = styled{"failing", bad}
 		}
+		if x.Contested && !x.Failing {
+			state = styled{"contested", bad}
+		}
 		drift := x.DriftAdded + x.DriftRemoved + x.DriftCorrected
 		t.row(x.Name, x.Type, state, words.Thousands(x.Desired), words.Thousands(x.Pending), words.Thousands(drift), ago(st.Now, x.LastPass))
 		if x.Failing {
@@ -230,6 +233,15 @@ func actionsTable(st *control.Status) *table {
 		}
 		if x.Repairs > 0 {
 			t.note("its rules, changed by others, were repaired %s", many(x.Repairs, "time"))
+		}
+		if x.Contested {
+			t.note("somebody else changes it again and again: repairs wait longer and longer")
+		}
+		if x.LeftOut > 0 {
+			t.note("bans that end soonest and have no room in it: %s", words.Thousands(x.LeftOut))
+		}
+		if x.Misheld > 0 {
+			t.note("bans that it said to hold, and didn't: %s", words.Thousands(x.Misheld))
 		}
 		if x.Rejected > 0 {
 			t.note("bans that it could not take: %s", words.Thousands(x.Rejected))

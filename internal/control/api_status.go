@@ -118,7 +118,12 @@ type ActionStatus struct {
 	DriftRemoved   uint64    `json:"drift_removed"`
 	DriftCorrected uint64    `json:"drift_corrected"`
 	Rejected       uint64    `json:"rejected"`
-	Repairs        uint64    `json:"repairs"` // of its rules, changed by others
+	Repairs        uint64    `json:"repairs"`   // of its rules, changed by others
+	Watched        bool      `json:"watched"`   // changes by others are heard of at once
+	Contested      bool      `json:"contested"` // others change it again and again, so repairs wait
+	Misheld        uint64    `json:"misheld"`   // bans that it said to have taken, and did not hold
+	LeftOut        int       `json:"left_out"`  // bans for which it has no room now
+	Evicted        uint64    `json:"evicted"`   // times that a ban was left out
 }
 
 // Budget is something bounded.

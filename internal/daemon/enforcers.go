@@ -119,6 +119,13 @@ func (e *enforcer) start(d *daemon) {
 			d.Log.Error("an action has stopped", "action", e.name, "err", err)
 		}
 	}))
+	if _, ok := e.action.(actions.Watcher); ok {
+		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
+			if err := e.reconciler.Watch(ctx); err != nil {
+				d.Log.Error("an action is no longer listened to", "action", e.name, "err", err)
+			}
+		}))
+	}
 	if action, ok := e.action.(allower); ok {
 		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) { d.tellAction(ctx, e, action) }))
 	}
@@ -155,13 +162,16 @@ func (e *enforcer) list(ctx context.Context) (entries []actions.Entry, err error
 	return n.List(ctx)
 }
 
-// stateChanged tells those who follow events when an action fails, and when
-// that is over.
+// stateChanged tells those who follow events when an action fails or is
+// contested, and when that is over.
 func (d *daemon) stateChanged(name string) func(actions.State) {
 	return func(s actions.State) {
 		text := "bans are enforced again"
-		if s.Failing {
+		switch {
+		case s.Failing:
 			text = "bans are not enforced: " + s.Err.Error()
+		case s.Contested:
+			text = "somebody else changes its bans or rules again and again, so repairs wait"
 		}
 		d.hub.publish(alarm(s.Since, "action "+name+": "+text))
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/tailban/tailban/actions"
 )
 
-// Somebody deletes the table. The next pass makes it again, and the bans in
-// it, with the time that they had left.
+// Somebody deletes the table. It is made again at once, and the bans in it, with
+// the time that they had left.
 func TestDeletedTableIsRebuilt(t *testing.T) {
 	t.Parallel()
 	l := newKernelLab(t)

@@ -187,6 +187,7 @@ func actionStatus(e *enforcer) control.ActionStatus {
 	a := control.ActionStatus{
 		Name: e.name, Type: e.config.Type, Failing: s.Failing, Since: utc(s.Since), Desired: s.Desired, Pending: s.Pending,
 		LastPass: utc(s.LastPassed), DriftAdded: s.DriftAdded, DriftRemoved: s.DriftRemoved, DriftCorrected: s.DriftCorrected, Rejected: s.Rejected,
+		Watched: s.Watched, Contested: s.Contested, Misheld: s.Misheld, LeftOut: s.LeftOut, Evicted: s.Evicted,
 	}
 	if s.Err != nil {
 		a.Err = s.Err.Error()
@@ -208,6 +209,15 @@ func judge(s *control.Status, young map[string]bool) {
 			add("failing", "action "+a.Name, a.Err, a.Since)
 		}
 	}
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		if a.Contested {
+			add("contested", "action "+a.Name, "somebody else changes its bans or rules again and again, so repairs wait longer and longer", a.Since)
+		}
+		if a.LeftOut > 0 {
+			add("full", "action "+a.Name, fmt.Sprintf("%d bans that end soonest have no room in it", a.LeftOut), time.Time{})
+		}
+	}
 	for i := range s.Logs {
 		judgeLog(&s.Logs[i], young[s.Logs[i].Name], add)
 	}
@@ -224,7 +234,7 @@ func judge(s *control.Status, young map[string]bool) {
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "blind", "skew", "behind", "silent", "config", "held", "full"}
+	order := []string{"failing", "contested", "blind", "skew", "behind", "silent", "config", "held", "full"}
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})
