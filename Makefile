@@ -27,7 +27,7 @@ test:
 	$(GO) test ./...
 
 bench:
-	$(GO) test -run '^$$' -bench . ./parser ./detector ./internal/replay ./internal/source
+	$(GO) test -run '^$$' -bench . ./parser ./detector ./internal/replay ./internal/source ./actions
 
 # Every fuzz target for FUZZTIME each. The fuzzer can end with "context deadline
 # exceeded" when a worker is at it just as the time is up: that is no finding.

@@ -40,7 +40,7 @@ func TestAllowedPassesBeforeBans(t *testing.T) {
 			t.Fatalf("%s gets no connection before any ban", from)
 		}
 	}
-	d.stop() // it would take out what isn't its own
+	d.stop()                                       // it would take out what isn't its own
 	_, err = l.firewall.List(context.Background()) // connects
 	check(t, err)
 	check(t, l.firewall.Apply(context.Background(), []actions.Entry{
