@@ -80,6 +80,7 @@ type Reconciler struct {
 	pending map[netip.Prefix]cause // changed since it was applied
 	lost    bool                   // changes beyond maxPending: only a full pass finds them
 	cap     time.Time              // beyond which no ban is enforced; zero: none
+	recap   bool                   // that has changed since the last full pass
 	noticed noticed
 	contest contest
 	places  map[string]*place // of an action that is Bounded
@@ -160,7 +161,7 @@ func (r *Reconciler) Cap(until time.Time) {
 	r.mu.Lock()
 	changed := !r.cap.Equal(until)
 	r.cap = until
-	r.lost = r.lost || changed
+	r.recap, r.lost = r.recap || changed, r.lost || changed
 	r.mu.Unlock()
 	r.notify()
 }

@@ -70,6 +70,9 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 	p := r.take()
 	p.held = len(held)
 	r.planDesired(p, there, now, slack)
+	if r.recap { // which is nobody else's doing
+		p.added, p.corrected, r.recap = 0, 0, false
+	}
 	r.planBeyond(p, there, slack)
 	return p
 }

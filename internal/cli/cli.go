@@ -123,6 +123,7 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 		newAllow(a),
 		newHold(a),
 		newResume(a),
+		newConfirm(a),
 		newReload(a),
 		newVersion(p),
 	)

@@ -108,6 +108,7 @@ func TestControlOutput(t *testing.T) {
 		{name: "hold_forever", args: "hold sign-in"},
 		{name: "hold_json", args: "hold sign-in --for 1h --json"},
 		{name: "resume_json", args: "resume sign-in --json"},
+		{name: "confirm_json", args: "confirm --json"},
 		{name: "reload_json", args: "reload --json"},
 		{name: "reload_same", args: "reload", set: func(d *fakeDaemon) { d.reload = &control.ReloadResult{} }},
 		{name: "explain_json", args: "explain 203.0.113.66 --json"},

@@ -22,15 +22,19 @@ import (
 
 func newRun(p *Process, path *string) *cobra.Command {
 	var observe bool
+	var confirm durationFlag
 	c := &cobra.Command{
-		Use:   "run [--observe FILE…]",
+		Use:   "run [--observe FILE… | --confirm TIME]",
 		Short: "Run the daemon in the foreground",
 		Long: `Follow the configured logs, decide, and have bans enforced, until SIGTERM or
 an interrupt. Bans stay in force when the daemon stops.
 
 With --observe nothing is enforced, whatever the configuration says. With
 --observe and log files no configuration is needed: the built-in jail watches
-them, more than 50 requests in 60 seconds.`,
+them, more than 50 requests in 60 seconds.
+
+With --confirm no ban lasts beyond that time from the start, unless tailban
+confirm comes before: who is locked out by a new configuration only waits.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && (!observe || c.Flags().Changed("config")) {
 				return usageError{errors.New("files are named on the command line only with --observe and without --config; otherwise the configuration names them")}
@@ -41,10 +45,11 @@ them, more than 50 requests in 60 seconds.`,
 			if len(args) > 0 {
 				return runFiles(c.Context(), p, args)
 			}
-			return runConfigured(c.Context(), p, *path, observe)
+			return runConfigured(c.Context(), p, *path, observe, confirm.Duration)
 		},
 	}
 	c.Flags().BoolVar(&observe, "observe", false, "decide and log, enforce nothing")
+	c.Flags().Var(&confirm, "confirm", "all bans end so long after the start, unless tailban confirm comes before: 10m")
 	return c
 }
 
@@ -63,7 +68,7 @@ func runFiles(ctx context.Context, p *Process, files []string) error {
 // runConfigured runs by the configuration, which can be reloaded. If it has
 // problems the copy of the one that ran before does it: a slip of the pen must
 // not leave a host without protection at its next start.
-func runConfigured(ctx context.Context, p *Process, path string, observe bool) error {
+func runConfigured(ctx context.Context, p *Process, path string, observe bool, confirm time.Duration) error {
 	load := func() (*config.Config, error) {
 		cfg, err := config.Load(path, p.Env)
 		if err == nil && observe {
@@ -71,7 +76,7 @@ func runConfigured(ctx context.Context, p *Process, path string, observe bool) e
 		}
 		return cfg, err
 	}
-	o := tailband.Options{Load: load, Reloads: p.Hangups, Source: control.ConfigStatus{Path: path, Loaded: time.Now().UTC()}}
+	o := tailband.Options{Load: load, Confirm: confirm, Reloads: p.Hangups, Source: control.ConfigStatus{Path: path, Loaded: time.Now().UTC()}}
 	var err error
 	if o.Config, err = load(); err == nil {
 		return runDaemon(ctx, p, o)

@@ -377,6 +377,10 @@ func (d *fakeDaemon) Hold(_ context.Context, _ control.Caller, q control.HoldReq
 	return &control.HoldResult{Jail: q.Jail, Mode: control.ModeHeld, Was: control.ModeEnforce}, d.err
 }
 
+func (d *fakeDaemon) Confirm(context.Context, control.Caller) (*control.ConfirmResult, error) {
+	return &control.ConfirmResult{Deadline: at(2 * hour)}, d.err
+}
+
 func (d *fakeDaemon) Reload(context.Context, control.Caller) (*control.ReloadResult, error) {
 	return d.reload, d.err
 }

@@ -36,6 +36,13 @@ func (e *endpoint) hold(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
+func (e *endpoint) confirm(w http.ResponseWriter, r *http.Request) error {
+	do := func(ctx context.Context, c Caller, _ struct{}) (*ConfirmResult, error) {
+		return e.Daemon.Confirm(ctx, c)
+	}
+	return change(e, w, r, "confirm", e.limits.call, do, func(struct{}) []any { return nil })
+}
+
 func (e *endpoint) reloadConfig(w http.ResponseWriter, r *http.Request) error {
 	do := func(ctx context.Context, c Caller, _ struct{}) (*ReloadResult, error) { return e.Daemon.Reload(ctx, c) }
 	return change(e, w, r, "reload", e.limits.reload, do, func(struct{}) []any { return nil })

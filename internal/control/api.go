@@ -59,6 +59,10 @@ type Operator interface {
 	// Hold makes a jail only observe, or ends that.
 	Hold(context.Context, Caller, HoldRequest) (*HoldResult, error)
 
+	// Confirm ends a deadline at which all bans end; see run --confirm. Without
+	// one it changes nothing, which is no error.
+	Confirm(context.Context, Caller) (*ConfirmResult, error)
+
 	// Reload reads the configuration again and goes on with it. If it has
 	// problems nothing changes, and the error lists them.
 	Reload(context.Context, Caller) (*ReloadResult, error)

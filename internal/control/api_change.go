@@ -8,7 +8,7 @@ import (
 // Event is something that happened.
 type Event struct {
 	Time    time.Time    `json:"time"`
-	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, allow-end, hold, resume, reload, alarm, lost
+	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, allow-end, hold, resume, confirm, reload, alarm, lost
 	Target  netip.Prefix `json:"target,omitzero"`
 	Client  netip.Addr   `json:"client,omitzero"`
 	Jail    string       `json:"jail,omitempty"`
@@ -91,6 +91,12 @@ type HoldResult struct {
 	Was  string `json:"was"`
 
 	Notes []string `json:"notes,omitempty"`
+}
+
+// ConfirmResult is what was done.
+type ConfirmResult struct {
+	Deadline time.Time `json:"deadline,omitzero"` // at which bans would have ended; missing: there was none
+	Late     bool      `json:"late,omitempty"`    // it had passed
 }
 
 // ReloadResult is what changed.

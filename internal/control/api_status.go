@@ -16,6 +16,8 @@ type Status struct {
 	Actions  []ActionStatus `json:"actions"`
 	Budgets  []Budget       `json:"budgets"`
 	Bans     int            `json:"bans"` // targets in force or, by jails that observe, not
+
+	ConfirmBy time.Time `json:"confirm_by,omitzero"` // when all bans end, unless somebody confirms this start
 }
 
 // ConfigStatus is which configuration runs.
@@ -28,7 +30,7 @@ type ConfigStatus struct {
 
 // Problem is one reason why the daemon is not healthy.
 type Problem struct {
-	Kind  string    `json:"kind"` // failing, blind, skew, behind, silent, config, held, full
+	Kind  string    `json:"kind"` // failing, contested, unconfirmed, blind, skew, behind, silent, config, held, full
 	Where string    `json:"where"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since,omitzero"`

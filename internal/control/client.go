@@ -104,6 +104,11 @@ func (c *Client) Hold(ctx context.Context, q HoldRequest) (*HoldResult, error) {
 	return ask[HoldResult](ctx, c.act, clientTimeout, http.MethodPost, "/v1/hold", q)
 }
 
+// Confirm ends a deadline at which all bans end.
+func (c *Client) Confirm(ctx context.Context) (*ConfirmResult, error) {
+	return ask[ConfirmResult](ctx, c.act, clientTimeout, http.MethodPost, "/v1/confirm", struct{}{})
+}
+
 // Reload makes the daemon read its configuration again.
 func (c *Client) Reload(ctx context.Context) (*ReloadResult, error) {
 	return ask[ReloadResult](ctx, c.act, reloadTimeout, http.MethodPost, "/v1/reload", struct{}{})

@@ -97,6 +97,10 @@ func TestEveryVerb(t *testing.T) {
 			asked("hold by", c, me)
 			return &HoldResult{Jail: "j", Mode: ModeHeld, Was: ModeEnforce}, nil
 		},
+		confirm: func(_ context.Context, c Caller) (*ConfirmResult, error) {
+			asked("confirm by", c, me)
+			return &ConfirmResult{Deadline: noon}, nil
+		},
 		reload: func(_ context.Context, c Caller) (*ReloadResult, error) {
 			asked("reload by", c, me)
 			return &ReloadResult{Changes: []string{"x"}}, nil
@@ -126,6 +130,8 @@ func TestEveryVerb(t *testing.T) {
 	answered("allow", &AllowResult{Target: oneNet, Until: noon}, allowed, err)
 	held, err := r.client.Hold(ctx, holdRequest)
 	answered("hold", &HoldResult{Jail: "j", Mode: ModeHeld, Was: ModeEnforce}, held, err)
+	confirmed, err := r.client.Confirm(ctx)
+	answered("confirm", &ConfirmResult{Deadline: noon}, confirmed, err)
 	reloaded, err := r.client.Reload(ctx)
 	answered("reload", &ReloadResult{Changes: []string{"x"}}, reloaded, err)
 

@@ -28,6 +28,7 @@ func TestDocumentedExamples(t *testing.T) {
 		unban:       func(context.Context, Caller, UnbanRequest) (*UnbanResult, error) { return &UnbanResult{}, nil },
 		allow:       func(context.Context, Caller, AllowRequest) (*AllowResult, error) { return &AllowResult{}, nil },
 		hold:        func(context.Context, Caller, HoldRequest) (*HoldResult, error) { return &HoldResult{}, nil },
+		confirm:     func(context.Context, Caller) (*ConfirmResult, error) { return &ConfirmResult{}, nil },
 		reload:      func(context.Context, Caller) (*ReloadResult, error) { return &ReloadResult{}, nil },
 	})
 	text, err := os.ReadFile("../../docs/control.md")

@@ -44,6 +44,7 @@ func routes() []route {
 		{http.MethodPost, "/v1/unban", true, (*endpoint).unban},
 		{http.MethodPost, "/v1/allow", true, (*endpoint).allow},
 		{http.MethodPost, "/v1/hold", true, (*endpoint).hold},
+		{http.MethodPost, "/v1/confirm", true, (*endpoint).confirm},
 		{http.MethodPost, "/v1/reload", true, (*endpoint).reloadConfig},
 	}
 }

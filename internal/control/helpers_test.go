@@ -53,6 +53,7 @@ type fake struct {
 	unban       func(context.Context, Caller, UnbanRequest) (*UnbanResult, error)
 	allow       func(context.Context, Caller, AllowRequest) (*AllowResult, error)
 	hold        func(context.Context, Caller, HoldRequest) (*HoldResult, error)
+	confirm     func(context.Context, Caller) (*ConfirmResult, error)
 	reload      func(context.Context, Caller) (*ReloadResult, error)
 }
 
@@ -119,6 +120,13 @@ func (f *fake) Hold(ctx context.Context, c Caller, q HoldRequest) (*HoldResult, 
 		return nil, errNotAsked
 	}
 	return f.hold(ctx, c, q)
+}
+
+func (f *fake) Confirm(ctx context.Context, c Caller) (*ConfirmResult, error) {
+	if f.confirm == nil {
+		return nil, errNotAsked
+	}
+	return f.confirm(ctx, c)
 }
 
 func (f *fake) Reload(ctx context.Context, c Caller) (*ReloadResult, error) {

@@ -136,8 +136,8 @@ func TestStatusSocketOnlyLooks(t *testing.T) {
 			t.Errorf("%s is answered %s", to.path, got)
 		}
 	}
-	if n != 5 {
-		t.Errorf("%d verbs change things, want 5", n)
+	if n != 6 {
+		t.Errorf("%d verbs change things, want 6", n)
 	}
 }
 

@@ -53,6 +53,10 @@ type Options struct {
 	Sockets map[string]*os.File
 	Stdin   *os.File
 
+	// Confirm is how long bans may last, from the start on, unless somebody says
+	// that the start is right; 0: as long as they should.
+	Confirm time.Duration
+
 	// Source says where Config comes from.
 	Source control.ConfigStatus
 }
@@ -78,6 +82,7 @@ func newDaemon(o Options) *daemon {
 		locks:     map[string]*actions.TableLock{},
 		allow:     newAllowList(o.Config.Allow),
 		hub:       newHub(),
+		tentative: newTentative(o.Confirm, time.Now()),
 		questions: make(chan question),
 		look:      lookFor,
 		reloading: make(chan struct{}, 1),
@@ -117,8 +122,10 @@ type daemon struct {
 	guard   *guard.Set
 	allow   *allowList
 	hub     *hub
-	hangs   bool // some part did not end
-	unsaved bool // the last commit failed; to be read when the writer has ended
+
+	tentative *tentative
+	hangs     bool // some part did not end
+	unsaved   bool // the last commit failed; to be read when the writer has ended
 
 	snapshotEvery time.Duration
 
@@ -203,6 +210,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if p := d.startControl(); p != nil {
 		servers = append(servers, p)
 	}
+	d.startTentative()
 	d.sayUnusedSockets()
 	d.claims = source.NewClaims(sourcePositions(d.loaded.Positions))
 	d.assign(d.config)

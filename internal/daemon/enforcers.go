@@ -114,6 +114,7 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 // start has the action enforce. What it does to hear who is allowed may wait for
 // its other work, so that is done apart.
 func (e *enforcer) start(d *daemon) {
+	e.reconciler.Cap(d.tentative.until())
 	e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 		if err := e.reconciler.Run(ctx); err != nil {
 			d.Log.Error("an action has stopped", "action", e.name, "err", err)

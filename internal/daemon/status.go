@@ -71,6 +71,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 	if w.Failing {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
 	}
+	s.ConfirmBy = utc(d.tentative.until())
 	judge(s, young)
 	return s, nil
 }
@@ -218,6 +219,13 @@ func judge(s *control.Status, young map[string]bool) {
 			add("full", "action "+a.Name, fmt.Sprintf("%d bans that end soonest have no room in it", a.LeftOut), time.Time{})
 		}
 	}
+	if by := s.ConfirmBy; !by.IsZero() {
+		text := "all bans end at " + clock(by) + " unless this start is confirmed (tailban confirm)"
+		if !by.After(s.Now) {
+			text = "nobody has confirmed this start, so no ban is enforced (tailban confirm)"
+		}
+		add("unconfirmed", "bans", text, time.Time{})
+	}
 	for i := range s.Logs {
 		judgeLog(&s.Logs[i], young[s.Logs[i].Name], add)
 	}
@@ -234,7 +242,7 @@ func judge(s *control.Status, young map[string]bool) {
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "contested", "blind", "skew", "behind", "silent", "config", "held", "full"}
+	order := []string{"failing", "contested", "unconfirmed", "blind", "skew", "behind", "silent", "config", "held", "full"}
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/tailban/tailban/internal/control"
 )
@@ -26,6 +27,9 @@ func (d *daemon) through(bans []control.Ban) string {
 func (d *daemon) whyThrough(b *control.Ban) string {
 	if b.Observed {
 		return "nothing is enforced, as every owner of the ban only observes"
+	}
+	if by := d.tentative.until(); !by.IsZero() && !by.After(time.Now()) {
+		return "nobody has confirmed this start, so no ban is enforced (tailban confirm)"
 	}
 	forwarded := false
 	for i := range b.Owners {
