@@ -18,6 +18,10 @@ type Ban struct {
 	Target netip.Prefix `json:"target"` // masked
 	Origin string       `json:"origin"` // name of the host that decided it
 	Owners []Owner      `json:"owners"` // at least one
+
+	// Waiting is whether it is not enforced yet, as too many were decided at a
+	// time.
+	Waiting bool `json:"waiting,omitempty"`
 }
 
 // Owner is one jail's hold on a ban.
@@ -74,9 +78,13 @@ func (b *Ban) limitTo(now time.Time) {
 func (b *Ban) runs(now time.Time) bool { return b.Until("").After(now) }
 
 // Until returns when the last owner that names the action lets go; the zero
-// time if no owner does. An empty action means any owner.
+// time if no owner does, or the ban is waiting. An empty action means any owner,
+// whether or not it waits.
 func (b *Ban) Until(action string) time.Time {
 	var last time.Time
+	if action != "" && b.Waiting {
+		return last
+	}
 	for i := range b.Owners {
 		o := &b.Owners[i]
 		if action != "" && !slices.Contains(o.Actions, action) {

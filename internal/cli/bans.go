@@ -88,6 +88,9 @@ func packetsText(b *control.Ban) styled {
 	if b.Observed {
 		return styled{"observed", odd}
 	}
+	if b.Waiting {
+		return styled{"waits", odd}
+	}
 	sum, counted := uint64(0), false
 	for _, x := range b.Actions {
 		if x.Packets != nil {

@@ -187,6 +187,9 @@ func showOneBan(s *screen, x *control.Explanation, b *control.Ban) {
 	if b.Observed {
 		length += ", observed only"
 	}
+	if b.Waiting {
+		length += ", waits for its turn"
+	}
 	s.print("  ", words.Target(b.Target), " since ", clock(b.Since), length)
 	for i := range b.Owners {
 		showOwner(s, x, &b.Owners[i])

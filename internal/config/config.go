@@ -41,7 +41,10 @@ type Config struct {
 
 	MaxMemory int64 // bytes for the windows
 	MaxBans   int   // in force at a time
-	Observe   bool  // mode = "observe" for all; every jail's Observe and Deny's is then true, too
+
+	MaxBansPerMinute int // that are enforced, of those that jails decide; 0: no bound
+
+	Observe bool // mode = "observe" for all; every jail's Observe and Deny's is then true, too
 
 	Remember      time.Duration // how long offences count where a jail doesn't say
 	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
@@ -120,16 +123,17 @@ type Action struct {
 
 // What is used where the file says nothing.
 const (
-	DefaultStateDir   = "/var/lib/tailban"
-	DefaultRuntimeDir = "/run/tailban"
-	DefaultMaxMemory  = 64 << 20
-	DefaultMaxBans    = 100_000
-	DefaultMaxLine    = 256 << 10
-	DefaultMaxFiles   = 4096
-	DefaultFormat     = "combined"
-	DefaultTable      = "tailban"
-	DefaultReconcile  = 30 * time.Second
-	DefaultRemember   = detector.DefaultRemember
+	DefaultStateDir         = "/var/lib/tailban"
+	DefaultRuntimeDir       = "/run/tailban"
+	DefaultMaxMemory        = 64 << 20
+	DefaultMaxBans          = 100_000
+	DefaultMaxBansPerMinute = 10_000
+	DefaultMaxLine          = 256 << 10
+	DefaultMaxFiles         = 4096
+	DefaultFormat           = "combined"
+	DefaultTable            = "tailban"
+	DefaultReconcile        = 30 * time.Second
+	DefaultRemember         = detector.DefaultRemember
 )
 
 // maxFile is how large the file may be, in bytes.
@@ -203,7 +207,9 @@ func Builtin() *Config {
 		StateDir:  DefaultStateDir,
 		MaxMemory: DefaultMaxMemory,
 		MaxBans:   DefaultMaxBans,
-		Remember:  DefaultRemember,
+
+		MaxBansPerMinute: DefaultMaxBansPerMinute,
+		Remember:         DefaultRemember,
 	}
 }
 

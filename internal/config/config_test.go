@@ -27,6 +27,7 @@ status_group    = "ops"
 admin_group     = "wheel"
 max_memory      = "128MiB"
 max_bans        = 5_000
+max_bans_per_minute = 600
 remember        = "60d"
 
 [defaults]
@@ -166,7 +167,10 @@ func TestEverything(t *testing.T) {
 		RuntimeDir: "/run/edge", StatusGroup: "ops", AdminGroup: "wheel",
 		MaxMemory: 128 << 20,
 		MaxBans:   5000,
-		Remember:  1440 * time.Hour,
+
+		MaxBansPerMinute: 600,
+
+		Remember: 1440 * time.Hour,
 	}
 	if diff := diffConfig(want, c); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -180,12 +184,13 @@ func TestLeast(t *testing.T) {
 			Name: "web", Logs: []string{"nginx"}, Limit: 50, Window: time.Minute, Ban: ladder(time.Hour),
 			Remember: 720 * time.Hour, Passive: true, Actions: []string{"log"},
 		}},
-		Actions:    []Action{{Name: "log", Type: TypeLog}},
-		StateDir:   "/var/lib/tailban",
-		RuntimeDir: "/run/tailban",
-		MaxMemory:  64 << 20,
-		MaxBans:    100_000,
-		Remember:   720 * time.Hour,
+		Actions:          []Action{{Name: "log", Type: TypeLog}},
+		StateDir:         "/var/lib/tailban",
+		RuntimeDir:       "/run/tailban",
+		MaxMemory:        64 << 20,
+		MaxBans:          100_000,
+		MaxBansPerMinute: 10_000,
+		Remember:         720 * time.Hour,
 	}
 	if diff := diffConfig(want, accept(t, base)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -41,6 +41,10 @@ func read(top *section, env []string) *Config {
 	if n, ok := top.get("max_bans"); ok {
 		c.MaxBans, _ = n.whole(1, 10_000_000)
 	}
+	c.MaxBansPerMinute = DefaultMaxBansPerMinute
+	if n, ok := top.get("max_bans_per_minute"); ok {
+		c.MaxBansPerMinute, _ = n.whole(0, 10_000_000)
+	}
 	if n, ok := top.get("mode"); ok {
 		c.Observe = n.observe()
 	}

@@ -32,6 +32,7 @@ type Ban struct {
 	Since    time.Time    `json:"since"`
 	Until    time.Time    `json:"until"`
 	Observed bool         `json:"observed,omitempty"` // nothing is enforced
+	Waiting  bool         `json:"waiting,omitempty"`  // it waits for its turn to be enforced
 	Owners   []Owner      `json:"owners"`
 	Actions  []AtAction   `json:"actions"`    // where it should be in force
 	Seen     uint64       `json:"seen_since"` // requests since the ban that reached the server

@@ -17,6 +17,7 @@ type Status struct {
 	Budgets  []Budget       `json:"budgets"`
 	Bans     int            `json:"bans"` // targets in force or, by jails that observe, not
 
+	Waiting   int       `json:"waiting,omitempty"`   // of them, for their turn to be enforced
 	ConfirmBy time.Time `json:"confirm_by,omitzero"` // when all bans end, unless somebody confirms this start
 }
 
@@ -30,7 +31,7 @@ type ConfigStatus struct {
 
 // Problem is one reason why the daemon is not healthy.
 type Problem struct {
-	Kind  string    `json:"kind"` // failing, contested, unconfirmed, blind, skew, behind, silent, config, held, full
+	Kind  string    `json:"kind"` // failing, contested, unconfirmed, storm, blind, skew, behind, silent, config, held, full
 	Where string    `json:"where"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since,omitzero"`

@@ -16,6 +16,7 @@ type banTable struct {
 	bans    map[netip.Prefix]*heldBan
 	changes *queue[heldBan] // by when the first owner lets go
 	ends    *queue[heldBan] // by when the last one does
+	waiting *queue[heldBan] // for their turn to be enforced, the worst first
 	evicted uint64
 }
 
@@ -25,6 +26,8 @@ type heldBan struct {
 	lastRequest     int64     // the time of the latest of them
 	change, end     time.Time // when the first and the last owner let go
 	changeAt, endAt int       // places in the queues
+	waitAt          int       // likewise, if it waits
+	queued          bool      // it has had its turn, or waits for it
 }
 
 func newBanTable(cap int) *banTable {
@@ -37,6 +40,9 @@ func newBanTable(cap int) *banTable {
 		ends: newQueue(
 			func(h *heldBan) time.Time { return h.end },
 			func(h *heldBan) *int { return &h.endAt }),
+		waiting: newQueueBy(
+			func(a, b *heldBan) bool { return a.severity() > b.severity() },
+			func(h *heldBan) *int { return &h.waitAt }),
 	}
 }
 
@@ -48,7 +54,10 @@ func (t *banTable) restore(b state.Ban, now time.Time) *state.Ban {
 		o := &b.Owners[i]
 		o.Until = now.Add(o.Until.Sub(now.Round(0)))
 	}
-	return t.insert(b)
+	ban := t.insert(b)
+	h := t.bans[b.Target]
+	h.queued = h.enforceable()
+	return ban
 }
 
 func (t *banTable) insert(b state.Ban) *state.Ban {
@@ -57,6 +66,9 @@ func (t *banTable) insert(b state.Ban) *state.Ban {
 	t.bans[b.Target] = h
 	t.changes.add(h)
 	t.ends.add(h)
+	if h.Waiting {
+		t.waiting.add(h)
+	}
 	return &h.Ban
 }
 
@@ -108,6 +120,9 @@ func (t *banTable) seen(v *detector.Verdict) {
 	if v.Time > h.since().UnixNano() {
 		h.requests++
 		h.lastRequest = max(h.lastRequest, v.Time)
+		if h.Waiting {
+			t.waiting.moved(h)
+		}
 	}
 }
 
@@ -193,6 +208,9 @@ func (t *banTable) moved(h *heldBan) {
 func (t *banTable) drop(h *heldBan) {
 	t.changes.remove(h)
 	t.ends.remove(h)
+	if h.Waiting {
+		t.waiting.remove(h)
+	}
 	delete(t.bans, h.Target)
 }
 

@@ -185,7 +185,7 @@ func compareBans(t *rapid.T, table *banTable, model bansModel) {
 			if *q.place(h) != i || table.bans[h.Target] != h {
 				t.Fatalf("item %d of a queue is %v, which believes to be at %d", i, h.Target, *q.place(h))
 			}
-			if i > 0 && q.due(h).Before(q.due(q.heap.items[(i-1)/2])) {
+			if i > 0 && q.less(h, q.heap.items[(i-1)/2]) {
 				t.Fatalf("item %d of a queue is due before its parent", i)
 			}
 		}

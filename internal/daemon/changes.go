@@ -186,7 +186,7 @@ func actionSettings(c *config.Config) map[string][]setting {
 func topSettings(c *config.Config) []setting {
 	return []setting{
 		{"trusted_proxies", fmt.Sprint(c.TrustedProxies)}, {"allow", fmt.Sprint(c.Allow, c.AllowHosts)},
-		{"max_memory", strconv.FormatInt(c.MaxMemory, 10)}, {"max_bans", strconv.Itoa(c.MaxBans)}, {"mode", modeText(c.Observe)},
+		{"max_memory", strconv.FormatInt(c.MaxMemory, 10)}, {"max_bans", strconv.Itoa(c.MaxBans)}, {"max_bans_per_minute", strconv.Itoa(c.MaxBansPerMinute)}, {"mode", modeText(c.Observe)},
 		{"remember", c.Remember.String()}, {"shared_history", strconv.FormatBool(c.SharedHistory)},
 	}
 }

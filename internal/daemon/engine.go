@@ -57,6 +57,7 @@ type engine struct {
 	// is begun anew.
 	positions map[state.PositionKey]state.Position
 
+	storm     *storm
 	snapshots *snapshots
 	notes     notes
 	again     *rereading                   // of lines since the last snapshot; nil: there are none left
@@ -91,6 +92,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
 		positions: map[state.PositionKey]state.Position{}, changed: map[netip.Prefix]struct{}{},
 		snapshots: newSnapshots(d), notes: newNotes(),
+		storm: newStorm(c.MaxBansPerMinute, time.Now()),
 	}
 	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), d.guard))
 	e.offences = newHistory(maxOffences, e.detect.Remember)
@@ -172,7 +174,10 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 				e.settle(now)
 			}
 		}
-		e.expire(time.Now())
+		now := time.Now()
+		e.expire(now)
+		e.release(now)
+		e.handOver()
 	}
 }
 
@@ -180,6 +185,9 @@ func (e *engine) setTimer(t *time.Timer) {
 	wait := time.Hour
 	if end, ok := e.bans.next(); ok {
 		wait = max(0, time.Until(end))
+	}
+	if now := time.Now(); e.bans.waiting.first() != nil {
+		wait = min(wait, max(0, e.storm.next(now).Sub(now)))
 	}
 	t.Reset(wait)
 }
@@ -285,12 +293,15 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		return
 	}
 	jail.last = now
-	e.touch(ban)
 	if !d.Observe { // or else the first ban that is enforced would be a second offence
 		e.offended(offence)
 	}
-	e.enforce(ban)
+	e.enforceInTurn(ban, now)
+	e.touch(ban)
 	attrs = append(attrs, "until", o.Until.UTC().Format(time.RFC3339))
+	if ban.Waiting {
+		attrs = append(attrs, "waits", true)
+	}
 	if d.Observe {
 		e.publishDecision("observe", d, o.Until, now)
 		e.say(now, slog.LevelInfo, "would be banned (observe)", attrs...)

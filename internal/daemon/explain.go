@@ -310,6 +310,9 @@ func conclude(x *control.Explanation, allowedBy string, allowed bool) {
 	case enforced >= 0:
 		b := &x.Bans[enforced]
 		x.Conclusion, x.Text = control.Banned, fmt.Sprintf("%s is banned until %s by %s", name, clock(b.Until), owners(b))
+		if b.Waiting {
+			x.Text += ", and waits for its turn to be enforced"
+		}
 		if b.Target.Bits() < b.Target.Addr().BitLen() {
 			x.Text += ", as part of " + b.Target.String()
 		}

@@ -156,7 +156,7 @@ func dropped(b *control.Ban) (n uint64) {
 // shown is a ban as people get to see it, without what only actions know.
 func (e *engine) shown(h *heldBan) control.Ban {
 	b := control.Ban{
-		Target: h.Target, Origin: h.Origin, Since: utc(h.since()), Until: utc(h.end), Observed: true,
+		Target: h.Target, Origin: h.Origin, Since: utc(h.since()), Until: utc(h.end), Observed: !h.Waiting, Waiting: h.Waiting,
 		Owners: make([]control.Owner, 0, len(h.Owners)), Actions: []control.AtAction{}, Seen: h.requests,
 	}
 	if h.lastRequest != 0 {

@@ -82,9 +82,14 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 		e.lift(full)
 		e.sayFull(now)
 	}
+	if h := e.bans.bans[o.target]; h.Waiting { // not any longer
+		e.admit(h)
+	} else {
+		h.queued = true
+		e.enforce(ban)
+	}
 	e.touch(ban)
 	e.tellDetector(ban)
-	e.enforce(ban)
 	e.handOver()
 	r.Until, r.Actions = ban.Until(""), owner.Actions
 	if r.Until.After(owner.Until) && len(r.Notes) == 0 {

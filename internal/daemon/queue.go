@@ -5,21 +5,26 @@ import (
 	"time"
 )
 
-// queue holds items in the order of a time that each has. An item can be in
-// several queues; it keeps its place in each.
+// queue holds items in an order. An item can be in several queues; it keeps its
+// place in each.
 type queue[T any] struct {
-	due   func(*T) time.Time
+	less  func(a, b *T) bool
 	place func(*T) *int
 	heap  itemHeap[T]
 }
 
+// newQueue makes one in the order of a time that each item has.
 func newQueue[T any](due func(*T) time.Time, place func(*T) *int) *queue[T] {
-	q := &queue[T]{due: due, place: place}
+	return newQueueBy(func(a, b *T) bool { return due(a).Before(due(b)) }, place)
+}
+
+func newQueueBy[T any](less func(a, b *T) bool, place func(*T) *int) *queue[T] {
+	q := &queue[T]{less: less, place: place}
 	q.heap.queue = q
 	return q
 }
 
-// first returns the item whose time is the earliest, nil if there is none.
+// first returns the first item, nil if there is none.
 func (q *queue[T]) first() *T {
 	if len(q.heap.items) == 0 {
 		return nil
@@ -27,9 +32,11 @@ func (q *queue[T]) first() *T {
 	return q.heap.items[0]
 }
 
+func (q *queue[T]) len() int { return len(q.heap.items) }
+
 func (q *queue[T]) add(x *T) { heap.Push(&q.heap, x) }
 
-// moved is to be called when an item's time has changed.
+// moved is to be called when what an item is ordered by has changed.
 func (q *queue[T]) moved(x *T) { heap.Fix(&q.heap, *q.place(x)) }
 
 func (q *queue[T]) remove(x *T) { heap.Remove(&q.heap, *q.place(x)) }
@@ -41,7 +48,7 @@ type itemHeap[T any] struct {
 }
 
 func (h *itemHeap[T]) Len() int           { return len(h.items) }
-func (h *itemHeap[T]) Less(i, j int) bool { return h.due(h.items[i]).Before(h.due(h.items[j])) }
+func (h *itemHeap[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
 
 func (h *itemHeap[T]) Swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]

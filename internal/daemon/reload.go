@@ -308,6 +308,9 @@ func (e *engine) use(n *next, list []*enforcer, now time.Time) (before, after in
 		}
 	}
 	e.bans.cap = n.config.MaxBans
+	if rate := n.config.MaxBansPerMinute; rate != e.storm.rate {
+		e.storm.rate, e.storm.tokens = rate, float64(rate)
+	}
 	for e.bans.overfull() {
 		e.lift(e.bans.evict())
 	}

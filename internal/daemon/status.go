@@ -78,7 +78,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 
 // status fills in what the engine knows.
 func (e *engine) status(s *control.Status, now time.Time) {
-	s.Now, s.Bans = now.UTC(), len(e.bans.bans)
+	s.Now, s.Bans, s.Waiting = now.UTC(), len(e.bans.bans), e.bans.waiting.len()
 	owned := map[string]int{}
 	for _, h := range e.bans.bans {
 		for i := range h.Owners {
@@ -226,6 +226,9 @@ func judge(s *control.Status, young map[string]bool) {
 		}
 		add("unconfirmed", "bans", text, time.Time{})
 	}
+	if s.Waiting > 0 {
+		add("storm", "bans", fmt.Sprintf("%d wait to be enforced, the worst first: they are more than max_bans_per_minute", s.Waiting), time.Time{})
+	}
 	for i := range s.Logs {
 		judgeLog(&s.Logs[i], young[s.Logs[i].Name], add)
 	}
@@ -242,7 +245,7 @@ func judge(s *control.Status, young map[string]bool) {
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "contested", "unconfirmed", "blind", "skew", "behind", "silent", "config", "held", "full"}
+	order := []string{"failing", "contested", "unconfirmed", "storm", "blind", "skew", "behind", "silent", "config", "held", "full"}
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})

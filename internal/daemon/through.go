@@ -25,6 +25,9 @@ func (d *daemon) through(bans []control.Ban) string {
 }
 
 func (d *daemon) whyThrough(b *control.Ban) string {
+	if b.Waiting {
+		return "it waits for its turn to be enforced, as more bans come than max_bans_per_minute"
+	}
 	if b.Observed {
 		return "nothing is enforced, as every owner of the ban only observes"
 	}
