@@ -58,13 +58,14 @@ type WindowOffence struct {
 // one before, durably: at no time is there none, or half of one. The folder
 // must exist. It takes as long as the disk does.
 func SaveWindows(path string, w *Windows) error {
-	if err := saveWindows(path, w); err != nil {
+	if err := saveSnapshot(path, func(to io.Writer) error { return writeWindows(to, w) }); err != nil {
 		return fmt.Errorf("save windows to %s: %w", path, err)
 	}
 	return nil
 }
 
-func saveWindows(path string, w *Windows) error {
+// saveSnapshot puts what is written into a file, in the place of the one before.
+func saveSnapshot(path string, content func(io.Writer) error) error {
 	name := path + newSuffix
 	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("remove what a crash left: %w", err)
@@ -73,7 +74,7 @@ func saveWindows(path string, w *Windows) error {
 	if err != nil {
 		return explainOpen(name, err)
 	}
-	err = writeWindows(f, w)
+	err = content(f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -93,14 +94,22 @@ const maxWindows = 4 << 30
 // such file. Whatever is wrong with it is an error: it can then be no more than
 // ignored, and is replaced by the next SaveWindows.
 func LoadWindows(path string) (*Windows, error) {
-	w, err := loadWindows(path)
+	data, err := loadSnapshot(path, maxWindows)
+	if err == nil && data == nil {
+		return nil, nil
+	}
+	var w *Windows
+	if err == nil {
+		w, err = decodeWindows(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read windows from %s: %w", path, err)
 	}
 	return w, nil
 }
 
-func loadWindows(path string) (*Windows, error) {
+// loadSnapshot reads what saveSnapshot has written; nil: there is no file.
+func loadSnapshot(path string, most int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -115,14 +124,14 @@ func loadWindows(path string) (*Windows, error) {
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
-	case info.Size() > maxWindows:
-		return nil, fmt.Errorf("it has %d bytes, at most %d can be right", info.Size(), int64(maxWindows))
+	case info.Size() > most:
+		return nil, fmt.Errorf("it has %d bytes, at most %d can be right", info.Size(), most)
 	}
 	data := make([]byte, info.Size())
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, err
 	}
-	return decodeWindows(data)
+	return data, nil
 }
 
 // summed writes to a file, and keeps a checksum of what it has written.

@@ -42,6 +42,9 @@ type Config struct {
 	MaxMemory int64 // bytes for the windows
 	MaxBans   int   // in force at a time
 
+	BreakerShare    float64       // of the regular clients, which a jail's bans may hit; 1: all
+	BreakerCoolDown time.Duration // for how long a jail only observes that hit more
+
 	MaxBansPerMinute int // that are enforced, of those that jails decide; 0: no bound
 
 	Observe bool // mode = "observe" for all; every jail's Observe and Deny's is then true, too
@@ -89,6 +92,7 @@ type Log struct {
 	AllowInsecure bool   // files are read, too, that strangers can write to or replace
 	Container     string // what lines are wrapped in: "docker", "cri" or ""
 
+	UsersChecked      bool // the user in a line is one that the server has checked
 	SkipAfterUnparsed bool // the first line that parses after one that doesn't isn't counted
 
 	logged parser.Fields // what the format logs
@@ -209,6 +213,8 @@ func Builtin() *Config {
 		MaxBans:   DefaultMaxBans,
 
 		MaxBansPerMinute: DefaultMaxBansPerMinute,
+		BreakerShare:     DefaultBreakerShare,
+		BreakerCoolDown:  DefaultBreakerCoolDown,
 		Remember:         DefaultRemember,
 	}
 }

@@ -30,6 +30,10 @@ max_bans        = 5_000
 max_bans_per_minute = 600
 remember        = "60d"
 
+[breaker]
+max_share = 1
+cool_down = "30m"
+
 [defaults]
 log     = "nginx"
 limit   = 5
@@ -45,6 +49,7 @@ max_line = 4096
 from     = "start"
 max_files = 10
 allow_insecure = true
+users_checked  = true
 container = "cri"
 
 [logs.apache]
@@ -114,7 +119,7 @@ func TestEverything(t *testing.T) {
 		}},
 		AllowHosts: []string{"office.example.net"},
 		Logs: []Log{
-			{Name: "nginx", Files: []string{"/var/log/nginx/access.log", "/var/log/nginx/*-access.log"}, Format: "nginx", MaxLine: 4096, FromStart: true, MaxFiles: 10, AllowInsecure: true, Container: "cri"},
+			{Name: "nginx", Files: []string{"/var/log/nginx/access.log", "/var/log/nginx/*-access.log"}, Format: "nginx", MaxLine: 4096, FromStart: true, MaxFiles: 10, AllowInsecure: true, UsersChecked: true, Container: "cri"},
 			{Name: "apache", Files: []string{"/var/log/apache2/access.log"}, Format: "combined", MaxLine: 256 << 10, MaxFiles: 4096},
 		},
 		Jails: []detector.Jail{
@@ -169,6 +174,8 @@ func TestEverything(t *testing.T) {
 		MaxBans:   5000,
 
 		MaxBansPerMinute: 600,
+		BreakerShare:     1,
+		BreakerCoolDown:  30 * time.Minute,
 
 		Remember: 1440 * time.Hour,
 	}
@@ -190,6 +197,8 @@ func TestLeast(t *testing.T) {
 		MaxMemory:        64 << 20,
 		MaxBans:          100_000,
 		MaxBansPerMinute: 10_000,
+		BreakerShare:     0.2,
+		BreakerCoolDown:  time.Hour,
 		Remember:         720 * time.Hour,
 	}
 	if diff := diffConfig(want, accept(t, base)); diff != "" {

@@ -19,6 +19,9 @@ func readLogs(top *section) (logs []Log, names []string) {
 			l.MaxLine = int(size)
 		}
 		readFollow(t, &l)
+		if n, ok := t.get("users_checked"); ok {
+			l.UsersChecked, _ = n.flag()
+		}
 		if n, ok := t.get("after_unparsed"); ok {
 			what, _ := n.oneOf("count", "skip")
 			l.SkipAfterUnparsed = what == "skip"

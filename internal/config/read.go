@@ -57,6 +57,7 @@ func read(top *section, env []string) *Config {
 		c.SharedHistory, _ = n.flag()
 	}
 
+	readBreaker(top, c)
 	refs := references{shared: c.SharedHistory}
 	c.Logs, refs.logs = readLogs(top)
 	checkPeers(top.doc, c)

@@ -43,6 +43,10 @@ type Ban struct {
 // that name.
 const ByHand = "(by hand)"
 
+// ByBreaker is by whom a jail is held, and bans are lifted, where the breaker
+// did it.
+const ByBreaker = "the breaker"
+
 // Owner is a jail, or a person, that wants a ban.
 type Owner struct {
 	Jail    string     `json:"jail"`

@@ -31,7 +31,7 @@ type ConfigStatus struct {
 
 // Problem is one reason why the daemon is not healthy.
 type Problem struct {
-	Kind  string    `json:"kind"` // failing, contested, unconfirmed, storm, blind, skew, behind, silent, config, held, full
+	Kind  string    `json:"kind"` // failing, contested, unconfirmed, storm, blind, misread, skew, behind, silent, config, held, full
 	Where string    `json:"where"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since,omitzero"`
@@ -78,14 +78,15 @@ type LogStatus struct {
 	Steps     map[string]uint64 `json:"steps"` // lines by the step of the order of exceptions at which they stopped
 	Unparsed  uint64            `json:"unparsed"`
 	Cut       uint64            `json:"cut"`
-	Late      uint64            `json:"late"`       // lines that came too late for a jail to count
-	Gaps      uint64            `json:"gaps"`       // times that lines were lost to truncation and the like
-	GapBytes  uint64            `json:"gap_bytes"`  // lost in them, as far as is known
-	Zeros     uint64            `json:"zero_bytes"` // skipped between lines
-	Errors    uint64            `json:"errors"`     // of reading
-	Refused   uint64            `json:"refused"`    // messages of those who may not send
-	Dropped   uint64            `json:"dropped"`    // messages that came faster than they could be counted
-	Malformed uint64            `json:"malformed"`  // records that were none
+	Late      uint64            `json:"late"`              // lines that came too late for a jail to count
+	Gaps      uint64            `json:"gaps"`              // times that lines were lost to truncation and the like
+	GapBytes  uint64            `json:"gap_bytes"`         // lost in them, as far as is known
+	Zeros     uint64            `json:"zero_bytes"`        // skipped between lines
+	Errors    uint64            `json:"errors"`            // of reading
+	Refused   uint64            `json:"refused"`           // messages of those who may not send
+	Dropped   uint64            `json:"dropped"`           // messages that came faster than they could be counted
+	Malformed uint64            `json:"malformed"`         // records that were none
+	Misread   string            `json:"misread,omitempty"` // who was spared within the last hour as more likely a proxy than a client
 	Blind     bool              `json:"blind"`
 	Silent    bool              `json:"silent"`       // far longer than it ever was
 	Skew      float64           `json:"skew_seconds"` // how late its times steadily are; 0: they are right

@@ -145,6 +145,7 @@ func logSettings(c *config.Config) map[string][]setting {
 			{"files", strings.Join(l.Files, ", ")}, {"from", l.Source()}, {"format", l.Format}, {"header", l.Header}, {"timezone", l.Zone.String()},
 			{"peer", strconv.FormatBool(l.Rewritten)}, {"fields", fields}, {"max_line", strconv.Itoa(l.MaxLine)},
 			{"max_files", strconv.Itoa(l.MaxFiles)}, {"allow_insecure", strconv.FormatBool(l.AllowInsecure)}, {"container", l.Container},
+			{"users_checked", strconv.FormatBool(l.UsersChecked)},
 			{"after_unparsed", strconv.FormatBool(l.SkipAfterUnparsed)},
 		}
 		if l.Zone == nil {
@@ -187,6 +188,7 @@ func topSettings(c *config.Config) []setting {
 	return []setting{
 		{"trusted_proxies", fmt.Sprint(c.TrustedProxies)}, {"allow", fmt.Sprint(c.Allow, c.AllowHosts)},
 		{"max_memory", strconv.FormatInt(c.MaxMemory, 10)}, {"max_bans", strconv.Itoa(c.MaxBans)}, {"max_bans_per_minute", strconv.Itoa(c.MaxBansPerMinute)}, {"mode", modeText(c.Observe)},
+		{"breaker", fmt.Sprint(c.BreakerShare, " ", c.BreakerCoolDown)},
 		{"remember", c.Remember.String()}, {"shared_history", strconv.FormatBool(c.SharedHistory)},
 	}
 }

@@ -83,6 +83,7 @@ func newDaemon(o Options) *daemon {
 		allow:     newAllowList(o.Config.Allow),
 		hub:       newHub(),
 		tentative: newTentative(o.Confirm, time.Now()),
+		breaker:   newBreaker(),
 		questions: make(chan question),
 		look:      lookFor,
 		reloading: make(chan struct{}, 1),
@@ -124,8 +125,9 @@ type daemon struct {
 	hub     *hub
 
 	tentative *tentative
-	hangs     bool // some part did not end
-	unsaved   bool // the last commit failed; to be read when the writer has ended
+	breaker   *breaker // of the engine
+	hangs     bool     // some part did not end
+	unsaved   bool     // the last commit failed; to be read when the writer has ended
 
 	snapshotEvery time.Duration
 
@@ -192,6 +194,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.loadRegulars(engine)
 	engine.restore(d)
 
 	// What serves the engine outlives it, so that nothing it hands over last
@@ -201,7 +204,8 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopServing()
 	d.reading = ctx
 	engine.snapshots.flush = d.writer.Flush
-	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), startPart(d.serving, engine.snapshots.run)}
+	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), startPart(d.serving, engine.snapshots.run),
+		startPart(d.serving, func(ctx context.Context) { d.remember(ctx, engine.memory) })}
 	keeper := d.startKeeper()
 	d.hosts.start(d)
 	for _, e := range d.action {
@@ -259,6 +263,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	if last != nil && !d.hangs && !d.unsaved {
 		d.hangs = !engine.snapshots.saveLast(last)
+	}
+	if engine.breaker.regulars.changed && !d.hangs {
+		d.hangs = !d.saveLastRegulars(engine.memory, engine.memories())
 	}
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil

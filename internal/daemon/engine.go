@@ -58,6 +58,8 @@ type engine struct {
 	positions map[state.PositionKey]state.Position
 
 	storm     *storm
+	breaker   *breaker
+	memory    *memory
 	snapshots *snapshots
 	notes     notes
 	again     *rereading                   // of lines since the last snapshot; nil: there are none left
@@ -92,9 +94,10 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
 		positions: map[state.PositionKey]state.Position{}, changed: map[netip.Prefix]struct{}{},
 		snapshots: newSnapshots(d), notes: newNotes(),
-		storm: newStorm(c.MaxBansPerMinute, time.Now()),
+		storm:   newStorm(c.MaxBansPerMinute, time.Now()),
+		breaker: d.breaker, memory: newMemory(d, time.Now()),
 	}
-	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), d.guard))
+	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), &sparing{d.guard, d.breaker}))
 	e.offences = newHistory(maxOffences, e.detect.Remember)
 	parsers, err := formatsOf(c)
 	if err != nil {
@@ -204,6 +207,7 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 	stood, known := e.positions[p.Key()]
 	e.notes.counts(&p, b.Offset, !known || b.Offset < stood.Offset)
 	before, latest := l.lines, int64(0)
+	e.breaker.log = l
 	for n, data := 0, b.Data; len(data) > 0; n++ {
 		if b.Starts != nil {
 			at.Offset = b.Starts[n]
@@ -230,6 +234,9 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 				l.suspects.bad(v.Peer)
 			}
 		}
+		if v.Client.IsValid() {
+			e.observeLine(l, v, now)
+		}
 		if v.Step == detector.StepBanned {
 			e.bans.seen(v)
 		}
@@ -255,7 +262,10 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		e.update.Positions = append(e.update.Positions, p)
 		e.positions[p.Key()] = p
 	}
+	e.breaker.log = nil
+	e.sayMisread(l, now)
 	e.handOver()
+	e.lookAtAllHits(now)
 }
 
 // decided makes a decision a ban.
@@ -307,6 +317,7 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		e.say(now, slog.LevelInfo, "would be banned (observe)", attrs...)
 		return
 	}
+	e.bannedBy(d.Jail, d.Target, now)
 	e.publishDecision("ban", d, o.Until, now)
 	e.say(now, slog.LevelInfo, "banned", attrs...)
 }
@@ -425,6 +436,8 @@ func (e *engine) upkeep(now time.Time) {
 	e.endHolds(now)
 	e.sayRest(now)
 	e.lookAtCounters(now)
+	e.lookAtAllHits(now)
+	e.remember(now)
 	e.liftProtected(now)
 	for _, l := range e.logs {
 		e.lookAtLog(l, now)

@@ -94,7 +94,7 @@ func (e *engine) restoreHolds(list []state.Hold, now time.Time) {
 		}
 		e.held[h.Jail] = h
 		e.detect.Hold(h.Jail, true)
-		e.log.Warn("jail only observes: it was held by hand before the restart", "jail", h.Jail, "until", until(h.Until), "reason", h.Reason)
+		e.log.Warn("jail only observes: it was held before the restart", "jail", h.Jail, "by", h.By, "until", until(h.Until), "reason", h.Reason)
 	}
 }
 

@@ -17,10 +17,19 @@ type logState struct {
 	suspects  suspects
 	skew      skew
 	silence   silence
+	majority  *majority
+
+	// Who was spared as more likely a proxy than a client.
+	misread    string // in the batch at hand
+	misreadWas string
+	misreadAt  time.Time
+
 	zone      *time.Location // of its times; nil: they carry their own
 	lines     uint64
 	lastLine  time.Time // when one was read
 	lastEvent int64     // the latest time in one
+
+	usersChecked bool // the user in a line is one that the server has checked
 
 	unparsed     uint64 // lines that did not parse, when that was last said
 	unparsedFile string // where the latest of them stood
@@ -60,7 +69,8 @@ func (e *engine) setLogs(c *config.Config, parsers map[string]formats) {
 			e.detect.Rebind(s.Log, parsers[l.Name].live)
 		}
 		s.trace = e.detect.Log(l.Name, parsers[l.Name].trace)
-		s.zone = l.Zone
+		s.zone, s.usersChecked = l.Zone, l.UsersChecked
+		s.majority = s.majority.trusting(c.TrustedProxies)
 		s.format, s.Rewritten, s.trace.Rewritten = l.FormatName(), l.Rewritten, l.Rewritten
 		s.SkipAfterUnparsed(l.SkipAfterUnparsed)
 		logs[l.Name] = s

@@ -155,7 +155,7 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 	if n.formats, err = formatsOf(c); err != nil {
 		return nil, err
 	}
-	n.rules = detector.Compile(rulesOf(c, nil, d.guard))
+	n.rules = detector.Compile(rulesOf(c, nil, &sparing{d.guard, d.breaker}))
 	for i := range c.Logs {
 		l := &c.Logs[i]
 		switch old := logNamed(was, l.Name); {

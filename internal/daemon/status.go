@@ -100,6 +100,10 @@ func (e *engine) status(s *control.Status, now time.Time) {
 			Unparsed: l.Steps[detector.StepUnparsed], Cut: l.Cut, Late: l.Late, Blind: l.health.blind,
 			LastLine: utc(l.lastLine), Silent: l.silence.silent, Files: []control.FileStatus{},
 		}
+		if l.misreadWas != "" && now.Sub(l.misreadAt) < time.Hour {
+			ls.Misread = l.misreadWas
+			s.Problems = append(s.Problems, control.Problem{Kind: "misread", Where: "log " + l.Name, Text: l.misreadWas, Since: utc(l.misreadAt)})
+		}
 		if l.skew.alarm != 0 {
 			ls.Skew = l.skew.alarm.Seconds()
 			s.Problems = append(s.Problems, control.Problem{Kind: "skew", Where: "log " + l.Name, Text: skewHint(l.skew.alarm, l.zone, localZone(), now)})
@@ -245,7 +249,7 @@ func judge(s *control.Status, young map[string]bool) {
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "contested", "unconfirmed", "storm", "blind", "skew", "behind", "silent", "config", "held", "full"}
+	order := []string{"failing", "contested", "unconfirmed", "storm", "blind", "misread", "skew", "behind", "silent", "config", "held", "full"}
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})
