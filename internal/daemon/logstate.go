@@ -11,13 +11,13 @@ import (
 // logState is a log, and what was last said about its health.
 type logState struct {
 	*detector.Log
-	trace     *detector.Log // the same, with a parser of its own, for lines that are only explained
-	format    string
-	health    health
-	suspects  suspects
-	skew      skew
-	silence   silence
-	majority  *majority
+	trace    *detector.Log // the same, with a parser of its own, for lines that are only explained
+	format   string
+	health   health
+	suspects suspects
+	skew     skew
+	silence  silence
+	majority *majority
 
 	// Who was spared as more likely a proxy than a client.
 	misread    string // in the batch at hand
