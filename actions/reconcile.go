@@ -26,6 +26,12 @@ type Options struct {
 
 	Now     func() time.Time // nil: time.Now
 	OnState func(State)      // called by Run when failing or being contested begins and when it is over; nil: nobody listens
+
+	// OnChange is called by Run with the targets whose bans have come in force
+	// just now and those whose bans it has taken back. A ban that is extended,
+	// ends at its time, or was there when Run began is none of either. It must
+	// not wait for anything, and keep neither list. nil: nobody listens.
+	OnChange func(begun, ended []netip.Prefix)
 }
 
 // State is whether an action enforces what it should.
@@ -93,6 +99,7 @@ type want struct {
 	until    time.Time
 	rejected bool // by the action, which has been said
 	out      bool // for want of room
+	inForce  bool // since it was last set, as far as we know
 }
 
 // cause is why a target is looked at.

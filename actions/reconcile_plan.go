@@ -3,6 +3,7 @@ package actions
 import (
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -14,6 +15,8 @@ type plan struct {
 	taken   map[netip.Prefix]cause // the pending changes that it covers
 	lost    bool                   // and those that were not remembered
 	retried []netip.Prefix         // additions that were rejected before
+	begun   []netip.Prefix         // additions of what is not in force yet
+	found   []netip.Prefix         // what has come in force although Apply failed
 
 	held                      int // by the action, as listed
 	added, removed, corrected uint64
@@ -45,6 +48,9 @@ func (r *Reconciler) planChanges(now time.Time) *plan {
 			p.put(target, w, left)
 			p.added += count(why == gone && !w.rejected)
 			p.corrected += count(why == came)
+			if !w.inForce || why == gone {
+				p.begun = append(p.begun, target)
+			}
 			continue
 		}
 		// What has already ended is removed too: it may be there with a
@@ -88,6 +94,13 @@ func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, 
 		drift := !asked && !w.rejected
 		has, ok := there[target]
 		left := r.left(w, now)
+		if ok && !w.inForce {
+			if r.stats.Passes > 0 { // before that, it was there when we began
+				p.found = append(p.found, target)
+			}
+			w.inForce = true
+			r.desired[target] = w
+		}
 		switch {
 		case w.out || left <= 0:
 			if ok && has != 0 && has <= tolerance(0)+slack {
@@ -98,6 +111,7 @@ func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, 
 			}
 		case !ok:
 			p.put(target, w, left)
+			p.begun = append(p.begun, target)
 			p.added += count(drift)
 		case has <= 0 || (has-left).Abs() > tolerance(left)+slack:
 			p.put(target, w, left)
@@ -143,6 +157,28 @@ func (r *Reconciler) take() *plan {
 	return p
 }
 
+// markBegun notes what has come in force, and leaves only that in the plan.
+func (r *Reconciler) markBegun(p *plan, rejected *RejectedError) {
+	refused := map[netip.Prefix]struct{}{}
+	if rejected != nil {
+		for _, x := range rejected.Rejected {
+			refused[x.Target] = struct{}{}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.begun = slices.DeleteFunc(p.begun, func(target netip.Prefix) bool {
+		_, yes := refused[target]
+		return yes
+	})
+	for _, target := range p.begun {
+		if w, ok := r.desired[target]; ok {
+			w.inForce = true
+			r.desired[target] = w
+		}
+	}
+}
+
 // putBack makes a plan's changes pending again.
 func (r *Reconciler) putBack(p *plan) {
 	r.mu.Lock()
@@ -165,7 +201,7 @@ func (r *Reconciler) markRejected(p *plan, rejected []Rejection) []Rejection {
 		if !ok {
 			continue
 		}
-		w.rejected = true
+		w.rejected, w.inForce = true, false
 		r.desired[x.Target] = w
 		if _, said := before[x.Target]; !said {
 			news = append(news, x)

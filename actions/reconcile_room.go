@@ -62,12 +62,14 @@ func (r *Reconciler) placeOf(target netip.Prefix) *place {
 
 // want makes a target desired, in or out of its place.
 func (r *Reconciler) want(target netip.Prefix, until time.Time) {
-	w := want{until: until, rejected: r.desired[target].rejected}
+	was := r.desired[target]
+	w := want{until: until, rejected: was.rejected, inForce: was.inForce && was.until.After(r.opt.Now())}
 	p := r.placeOf(target)
 	if p != nil {
 		r.leave(p, target)
 		delete(r.desired, target) // it does not make room for itself
 		w.out = !r.admit(p, target, until)
+		w.inForce = w.inForce && !w.out
 	}
 	r.desired[target] = w
 }
@@ -117,7 +119,7 @@ func (r *Reconciler) makeRoom(p *place, until time.Time) {
 	}
 	heap.Pop(&p.ends)
 	w := r.desired[first.target]
-	w.out = true
+	w.out, w.inForce = true, false
 	r.desired[first.target] = w
 	p.in, p.out = p.in-1, p.out+1
 	if first.at.After(r.opt.Now()) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 )
 
@@ -150,6 +151,7 @@ func (r *Reconciler) pass(ctx context.Context, full bool) error {
 	}
 	now := r.opt.Now()
 	p := r.planFull(held, now, now.Sub(began))
+	r.tell(p.found, nil)
 	if err := r.apply(ctx, p); err != nil {
 		return err
 	}
@@ -183,7 +185,16 @@ func (r *Reconciler) apply(ctx context.Context, p *plan) error {
 		return fmt.Errorf("apply to action %s: %w", r.opt.Name, err)
 	}
 	r.reject(p, rejected)
+	r.markBegun(p, rejected)
+	r.tell(p.begun, p.remove)
 	return nil
+}
+
+// tell tells who listens what has come in force and what is not any longer.
+func (r *Reconciler) tell(begun, ended []netip.Prefix) {
+	if r.opt.OnChange != nil && len(begun)+len(ended) > 0 {
+		r.opt.OnChange(begun, ended)
+	}
 }
 
 // reject remembers which additions were refused, and says so once for each.

@@ -1,0 +1,107 @@
+//go:build linux
+
+package actions_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailban/tailban/actions"
+)
+
+// listening is reconciling with what OnChange is told, as in "+10.0.0.1/32".
+func listening(t *testing.T, fa *fake, f func(b *bench, told func() string)) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes []string
+		r := actions.NewReconciler(actions.Options{
+			Name: "test", Action: fa, Log: slog.New(slog.DiscardHandler),
+			OnChange: func(begun, ended []netip.Prefix) {
+				for _, p := range begun {
+					changes = append(changes, "+"+p.String())
+				}
+				for _, p := range ended {
+					changes = append(changes, "-"+p.String())
+				}
+			},
+		})
+		f(&bench{T: t, Reconciler: r, fake: fa}, func() string {
+			synctest.Wait()
+			s := strings.Join(changes, " ")
+			changes = nil
+			return s
+		})
+	})
+}
+
+func TestReconcileOnChange(t *testing.T) {
+	const a, b, c = "10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"
+	listening(t, &fake{}, func(x *bench, told func() string) {
+		want := func(when, want string) {
+			x.Helper()
+			if got := told(); got != want {
+				x.Errorf("%s: told %q, want %q", when, got, want)
+			}
+		}
+		x.fake.edit(a, time.Hour)
+		x.in(a, time.Hour)
+		x.in(b, time.Hour)
+		x.start()
+		want("at the start, with one there already", "+"+b)
+		x.in(a, 2*time.Hour)
+		x.in(b, 2*time.Hour)
+		want("extended", "")
+		x.in(c, time.Minute)
+		want("a new one", "+"+c)
+		x.after(50 * time.Second)
+		want("by full passes", "")
+		x.after(15 * time.Second)
+		x.in(c, time.Minute)
+		want("banned again after its end", "+"+c)
+		x.fake.edit(b, -1)
+		x.after(actions.DefaultInterval)
+		want("removed by somebody else", "+"+b)
+		x.Delete(pfx(b))
+		want("unbanned", "-"+b)
+		x.in(b, time.Hour)
+		want("banned again", "+"+b)
+	})
+}
+
+func TestReconcileOnChangeOfFailures(t *testing.T) {
+	const a, b = "10.0.0.1/32", "10.0.0.2/32"
+	f := &fake{}
+	listening(t, f, func(x *bench, told func() string) {
+		x.start()
+		// All of a batch is in force, some of it or nothing: who knows.
+		f.interfere(script{onApply: func(_ context.Context, add []actions.Entry, _ []netip.Prefix) error {
+			f.edit(a, time.Hour)
+			return errors.New("full")
+		}})
+		x.in(a, time.Hour)
+		x.in(b, time.Hour)
+		x.after(time.Minute)
+		if got := told(); got != "+"+a {
+			x.Errorf("told %q, want what is in force, once", got)
+		}
+		f.interfere(script{})
+		x.after(2 * time.Minute)
+		if got := told(); got != "+"+b {
+			x.Errorf("told %q, want the other", got)
+		}
+		// A refused one is not in force.
+		f.interfere(script{onApply: func(context.Context, []actions.Entry, []netip.Prefix) error {
+			return &actions.RejectedError{Rejected: []actions.Rejection{{Target: pfx("10.0.0.3/32"), Err: actions.ErrProtected}}}
+		}})
+		x.in("10.0.0.3/32", time.Hour)
+		x.in("10.0.0.4/32", time.Hour)
+		if got := told(); got != "+10.0.0.4/32" {
+			x.Errorf("told %q, want what was not refused", got)
+		}
+	})
+}
