@@ -51,6 +51,24 @@ type NftablesOptions struct {
 	Log       *slog.Logger // nil: none
 }
 
+// withDefaults fills in what is not said.
+func (opt NftablesOptions) withDefaults() NftablesOptions {
+	if opt.Table == "" {
+		opt.Table = DefaultTable
+	}
+	if len(opt.Ports) == 0 {
+		opt.Ports = DefaultPorts()
+	}
+	if opt.Size <= 0 {
+		opt.Size = DefaultSize
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	opt.Ports = slices.Compact(slices.Sorted(slices.Values(opt.Ports)))
+	return opt
+}
+
 // NftablesStats are counts since NewNftables.
 type NftablesStats struct {
 	Protected   uint64 // additions refused as protected
@@ -94,19 +112,7 @@ var _ Action = (*Nftables)(nil)
 // NewNftables returns the action. It does not speak to the kernel yet; it
 // only holds a few low file descriptors open for that, until Close.
 func NewNftables(opt NftablesOptions) *Nftables {
-	if opt.Table == "" {
-		opt.Table = DefaultTable
-	}
-	if len(opt.Ports) == 0 {
-		opt.Ports = DefaultPorts()
-	}
-	if opt.Size <= 0 {
-		opt.Size = DefaultSize
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
-	opt.Ports = slices.Compact(slices.Sorted(slices.Values(opt.Ports)))
+	opt = opt.withDefaults()
 	n := &Nftables{
 		opt:   opt,
 		log:   opt.Log.With(slog.String("table", "inet "+opt.Table)),
