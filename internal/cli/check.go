@@ -199,7 +199,11 @@ func actionText(a *config.Action) string {
 	if !a.AllPorts {
 		ports = "ports " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(a.Ports)), ", "), "[]")
 	}
-	return fmt.Sprintf("table inet %s, %s, compared every %s", a.Table, ports, config.FormatDuration(a.Reconcile))
+	text := fmt.Sprintf("table inet %s, %s, compared every %s", a.Table, ports, config.FormatDuration(a.Reconcile))
+	if a.CutConnections {
+		text += ", open connections are cut"
+	}
+	return text
 }
 
 // whereText writes conditions as a person would say them.

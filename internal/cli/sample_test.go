@@ -96,6 +96,7 @@ func calmStatus() *control.Status {
 // lossyStatus is that of logs of which all kinds of things were lost.
 func lossyStatus() *control.Status {
 	s := calmStatus()
+	s.Actions[0].Cut = &control.CutStatus{Connections: 1_312, Failed: 1, Dropped: 2}
 	file := &s.Logs[0]
 	file.Cut, file.Late, file.Gaps, file.GapBytes, file.Errors = 1, 1_204, 2, 3_400_000, 7
 	file.Files = append(file.Files,

@@ -243,11 +243,26 @@ func actionsTable(st *control.Status) *table {
 		if x.Misheld > 0 {
 			t.note("bans that it said to hold, and didn't: %s", words.Thousands(x.Misheld))
 		}
+		if x.Cut != nil {
+			t.note("%s", cutText(x.Cut))
+		}
 		if x.Rejected > 0 {
 			t.note("bans that it could not take: %s", words.Thousands(x.Rejected))
 		}
 	}
 	return t
+}
+
+// cutText tells of the connections that were cut.
+func cutText(c *control.CutStatus) string {
+	text := "connections of banned clients cut: " + words.Thousands(c.Connections)
+	if c.Failed > 0 {
+		text += ", not cut: " + words.Thousands(c.Failed)
+	}
+	if c.Dropped > 0 {
+		text += "; of " + many(c.Dropped, "ban") + " none were looked for"
+	}
+	return text
 }
 
 func budgetsTable(st *control.Status) *table {

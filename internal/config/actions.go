@@ -30,7 +30,7 @@ func readActions(top *section) (actions []Action, names []string) {
 		case TypeNftables:
 			readNftables(t, &a, owners)
 		case TypeLog:
-			for _, key := range []string{"table", "ports", "reconcile", "verdict", "protect_table"} {
+			for _, key := range []string{"table", "ports", "reconcile", "verdict", "protect_table", "cut_connections"} {
 				if n, ok := t.get(key); ok {
 					n.bad("is for type = %q only", TypeNftables)
 				}
@@ -78,6 +78,9 @@ func readNftables(t named, a *Action, owners map[string]string) {
 	a.Reconcile = DefaultReconcile
 	if n, ok := t.get("reconcile"); ok {
 		a.Reconcile, _ = n.duration(minReconcile, maxReconcile)
+	}
+	if n, ok := t.get("cut_connections"); ok {
+		a.CutConnections, _ = n.flag()
 	}
 }
 

@@ -123,6 +123,9 @@ type Action struct {
 	Reject    bool // what is banned is answered instead of dropped in silence
 	Protect   bool // nobody else may change the table
 	Reconcile time.Duration
+
+	// CutConnections has the connections cut that are open from who is banned.
+	CutConnections bool
 }
 
 // What is used where the file says nothing.

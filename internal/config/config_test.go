@@ -96,6 +96,7 @@ table     = "edge_1"
 reconcile = "5m"
 verdict   = "reject"
 protect_table = true
+cut_connections = true
 
 [actions.quiet]
 type = "log"
@@ -164,7 +165,7 @@ func TestEverything(t *testing.T) {
 			Ban: ladder(24 * time.Hour), Remember: 8760 * time.Hour, Observe: true, Passive: true, Actions: []string{"quiet"},
 		},
 		Actions: []Action{
-			{Name: "firewall", Type: TypeNftables, Table: "edge_1", AllPorts: true, Reject: true, Protect: true, Reconcile: 5 * time.Minute},
+			{Name: "firewall", Type: TypeNftables, Table: "edge_1", AllPorts: true, Reject: true, Protect: true, Reconcile: 5 * time.Minute, CutConnections: true},
 			{Name: "quiet", Type: TypeLog},
 			{Name: "plain", Type: TypeNftables, Table: "tailban", Ports: []uint16{80, 443}, Reconcile: 30 * time.Second},
 		},

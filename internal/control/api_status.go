@@ -128,6 +128,15 @@ type ActionStatus struct {
 	Misheld        uint64    `json:"misheld"`   // bans that it said to have taken, and did not hold
 	LeftOut        int       `json:"left_out"`  // bans for which it has no room now
 	Evicted        uint64    `json:"evicted"`   // times that a ban was left out
+
+	Cut *CutStatus `json:"cut,omitempty"` // nil: connections are not cut
+}
+
+// CutStatus is about the connections that are open when bans come in force.
+type CutStatus struct {
+	Connections uint64 `json:"connections"`     // cut
+	Failed      uint64 `json:"failed"`          // that could not be cut
+	Dropped     uint64 `json:"dropped_targets"` // bans whose connections were not looked for
 }
 
 // Budget is something bounded.

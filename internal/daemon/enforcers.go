@@ -19,6 +19,7 @@ type enforcer struct {
 	options    actions.NftablesOptions // of that type
 	action     actions.Action
 	reconciler *actions.Reconciler
+	cutter     *actions.Cutter       // nil: connections are not cut
 	allow      *swap[[]netip.Prefix] // whom to let pass, when that changes; nil: it lets nobody
 	running    []*part               // empty: not started
 }
@@ -105,9 +106,12 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	if _, ok := e.action.(allower); ok {
 		e.allow = newSwap[[]netip.Prefix]()
 	}
-	e.reconciler = actions.NewReconciler(actions.Options{
-		Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name),
-	})
+	o := actions.Options{Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name)}
+	if a.CutConnections {
+		e.cutter = actions.NewCutter(e.options)
+		o.OnChange = e.cutter.Changed
+	}
+	e.reconciler = actions.NewReconciler(o)
 	return e, nil
 }
 
@@ -124,6 +128,13 @@ func (e *enforcer) start(d *daemon) {
 		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 			if err := e.reconciler.Watch(ctx); err != nil {
 				d.Log.Error("an action is no longer listened to", "action", e.name, "err", err)
+			}
+		}))
+	}
+	if e.cutter != nil {
+		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
+			if err := e.cutter.Run(ctx); err != nil {
+				d.Log.Error("connections are no longer cut", "action", e.name, "err", err)
 			}
 		}))
 	}

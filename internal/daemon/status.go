@@ -200,6 +200,10 @@ func actionStatus(e *enforcer) control.ActionStatus {
 	if r, ok := e.action.(repairer); ok {
 		a.Repairs = r.Repairs()
 	}
+	if e.cutter != nil {
+		c := e.cutter.Stats()
+		a.Cut = &control.CutStatus{Connections: c.Cut, Failed: c.Failed, Dropped: c.Dropped}
+	}
 	return a
 }
 
