@@ -56,11 +56,11 @@ func TestReconcileOnChange(t *testing.T) {
 		x.in(a, 2*time.Hour)
 		x.in(b, 2*time.Hour)
 		want("extended", "")
-		x.in(c, time.Minute)
+		x.in(c, 40*time.Second)
 		want("a new one", "+"+c)
-		x.after(50 * time.Second)
-		want("by full passes", "")
-		x.after(15 * time.Second)
+		x.after(35 * time.Second)
+		want("by a full pass", "")
+		x.after(10 * time.Second) // and before the next one
 		x.in(c, time.Minute)
 		want("banned again after its end", "+"+c)
 		x.fake.edit(b, -1)
@@ -102,6 +102,18 @@ func TestReconcileOnChangeOfFailures(t *testing.T) {
 		x.in("10.0.0.4/32", time.Hour)
 		if got := told(); got != "+10.0.0.4/32" {
 			x.Errorf("told %q, want what was not refused", got)
+		}
+		f.interfere(script{onApply: func(context.Context, []actions.Entry, []netip.Prefix) error {
+			return &actions.RejectedError{Rejected: []actions.Rejection{{Target: pfx("10.0.0.4/32"), Err: actions.ErrProtected}}}
+		}})
+		x.in("10.0.0.4/32", time.Hour)
+		if got := told(); got != "" {
+			x.Errorf("told %q of what is protected by now", got)
+		}
+		f.interfere(script{})
+		x.in("10.0.0.4/32", time.Hour)
+		if got := told(); got != "+10.0.0.4/32" {
+			x.Errorf("told %q, want what is in force again", got)
 		}
 	})
 }
