@@ -242,7 +242,7 @@ func judge(s *control.Status, young map[string]bool) {
 	}
 	for i := range s.Jails {
 		if j := &s.Jails[i]; j.Held != nil {
-			add("held", "jail "+j.Name, "it only observes, until "+until(j.Held.Until), j.Held.Since)
+			add("held", "jail "+j.Name, "it only observes, until "+until(j.Held.Until)+orText(j.Held.Reason), j.Held.Since)
 		}
 	}
 	for i := range s.Budgets {
