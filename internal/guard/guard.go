@@ -21,13 +21,14 @@ type Entry struct {
 // Set is the never-ban set. It is safe for concurrent use; a change replaces
 // it as a whole.
 type Set struct {
-	mu      sync.Mutex // of the lists
-	static  []Entry    // what is configured, and what is never anybody's client
-	host    []Entry    // what is known of the host
-	names   []Entry    // addresses of names that are allowed
-	byHand  []Entry    // allowed by hand, for some time
-	current atomic.Pointer[snapshot]
-	version atomic.Uint64
+	mu       sync.Mutex // of the lists
+	static   []Entry    // what is configured, and what is never anybody's client
+	host     []Entry    // what is known of the host
+	names    []Entry    // addresses of names that are allowed
+	sessions []Entry    // from where somebody is logged in
+	byHand   []Entry    // allowed by hand, for some time
+	current  atomic.Pointer[snapshot]
+	version  atomic.Uint64
 }
 
 type snapshot struct {
@@ -75,6 +76,9 @@ func (s *Set) Update(host []Entry) { s.update(&s.host, host) }
 // UpdateNames sets the addresses of host names that are allowed.
 func (s *Set) UpdateNames(names []Entry) { s.update(&s.names, names) }
 
+// UpdateSessions sets the addresses from which somebody is logged in.
+func (s *Set) UpdateSessions(sessions []Entry) { s.update(&s.sessions, sessions) }
+
 // UpdateAllowances sets what is allowed by hand at the moment. The reason of
 // each is the caller's, as in "allowed by hand until 15:04".
 func (s *Set) UpdateAllowances(allowances []Entry) { s.update(&s.byHand, allowances) }
@@ -94,14 +98,18 @@ const network6 = 64
 func (s *Set) rebuild() {
 	snap := &snapshot{table: new(bart.Table[string]), shared: map[netip.Prefix]struct{}{}}
 	// Of two reasons for one prefix the configuration's is said.
-	const byName = 1
-	for i, list := range [][]Entry{s.host, s.names, s.byHand, s.static} {
-		for _, e := range list {
+	for _, list := range []struct {
+		entries []Entry
+		alone   bool // others of the /64 are counted by themselves
+	}{
+		// Whoever may log in, or answers for a name, must not be able to have
+		// a whole /64 counted address by address.
+		{s.sessions, false}, {s.host, true}, {s.names, false}, {s.byHand, true}, {s.static, true},
+	} {
+		for _, e := range list.entries {
 			snap.table.Insert(e.Prefix, e.Reason)
 			snap.entries = append(snap.entries, e)
-			// Whoever answers for a name must not be able to have a whole /64
-			// counted address by address.
-			if e.Prefix.Addr().Is6() && e.Prefix.Bits() > network6 && i != byName {
+			if list.alone && e.Prefix.Addr().Is6() && e.Prefix.Bits() > network6 {
 				snap.shared[netip.PrefixFrom(e.Prefix.Addr(), network6).Masked()] = struct{}{}
 			}
 		}
