@@ -108,6 +108,9 @@ func describe(w io.Writer, path string, c *config.Config) error {
 	for _, l := range c.Providers {
 		fmt.Fprintf(tw, "  %s\t%s: built in, as of %s\n", l.Name, plural(len(l.Prefixes), "range"), l.Snapshot)
 	}
+	if !c.ProtectSessions {
+		fmt.Fprintf(tw, "  protect_sessions\toff: who is logged in by SSH can be banned\n")
+	}
 	for _, m := range c.Wanted {
 		fmt.Fprintf(tw, "  %s\tagents %s pass, up to %d in %s\n", m.Name, quoteAll(m.Agents), m.Limit, config.FormatDuration(m.Window))
 	}

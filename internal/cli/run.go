@@ -15,6 +15,7 @@ import (
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	tailband "github.com/tailban/tailban/internal/daemon"
+	"github.com/tailban/tailban/internal/guard"
 	"github.com/tailban/tailban/internal/replay"
 	"github.com/tailban/tailban/internal/source"
 	"golang.org/x/term"
@@ -134,6 +135,7 @@ func runDaemon(ctx context.Context, p *Process, o tailband.Options) error {
 		o.Host = "localhost"
 	}
 	o.Version = versionText(p.Version)
+	o.Paths = guard.HostPaths()
 	o.Stdin, _ = p.In.(*os.File)
 	if o.Sockets, err = source.Activated(); err != nil {
 		o.Log.Error("sockets that the service manager has passed can't be used", "err", err)

@@ -52,6 +52,8 @@ type Config struct {
 	Remember      time.Duration // how long offences count where a jail doesn't say
 	SharedHistory bool          // all jails that enforce count a target's offences together; so do all others
 
+	ProtectSessions bool // who is logged in by SSH is never banned
+
 	warnings Problems
 	doc      *document // nil in Builtin
 }
@@ -219,6 +221,8 @@ func Builtin() *Config {
 		BreakerShare:     DefaultBreakerShare,
 		BreakerCoolDown:  DefaultBreakerCoolDown,
 		Remember:         DefaultRemember,
+
+		ProtectSessions: true,
 	}
 }
 

@@ -29,6 +29,7 @@ max_memory      = "128MiB"
 max_bans        = 5_000
 max_bans_per_minute = 600
 remember        = "60d"
+protect_sessions = false
 
 [breaker]
 max_share = 1
@@ -201,6 +202,8 @@ func TestLeast(t *testing.T) {
 		BreakerShare:     0.2,
 		BreakerCoolDown:  time.Hour,
 		Remember:         720 * time.Hour,
+
+		ProtectSessions: true,
 	}
 	if diff := diffConfig(want, accept(t, base)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -57,6 +57,11 @@ func read(top *section, env []string) *Config {
 		c.SharedHistory, _ = n.flag()
 	}
 
+	c.ProtectSessions = true
+	if n, ok := top.get("protect_sessions"); ok {
+		c.ProtectSessions, _ = n.flag()
+	}
+
 	readBreaker(top, c)
 	refs := references{shared: c.SharedHistory}
 	c.Logs, refs.logs = readLogs(top)

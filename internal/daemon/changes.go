@@ -191,5 +191,6 @@ func topSettings(c *config.Config) []setting {
 		{"max_memory", strconv.FormatInt(c.MaxMemory, 10)}, {"max_bans", strconv.Itoa(c.MaxBans)}, {"max_bans_per_minute", strconv.Itoa(c.MaxBansPerMinute)}, {"mode", modeText(c.Observe)},
 		{"breaker", fmt.Sprint(c.BreakerShare, " ", c.BreakerCoolDown)},
 		{"remember", c.Remember.String()}, {"shared_history", strconv.FormatBool(c.SharedHistory)},
+		{"protect_sessions", strconv.FormatBool(c.ProtectSessions)},
 	}
 }

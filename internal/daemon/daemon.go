@@ -37,6 +37,10 @@ type Options struct {
 	Version string // of the program
 	Ready   func() // called once everything runs; may be nil
 
+	// Paths says where the host tells of its name servers and SSH sessions;
+	// none of them are protected if it is empty.
+	Paths guard.Paths
+
 	// Lookup finds the addresses of host names that are allowed; nil: the
 	// system's resolver.
 	Lookup resolve.Lookup
@@ -76,9 +80,11 @@ func (d *daemon) live(ctx context.Context) error {
 }
 
 func newDaemon(o Options) *daemon {
+	set := guard.New(guard.FromConfig(o.Config.TrustedProxies, o.Config.Allow))
 	return &daemon{
 		Options: o, config: o.Config, started: time.Now(),
-		guard:     guard.New(guard.FromConfig(o.Config.TrustedProxies, o.Config.Allow)),
+		guard:     set,
+		sessions:  guard.NewSessions(set, o.Paths, o.Log),
 		locks:     map[string]*actions.TableLock{},
 		allow:     newAllowList(o.Config.Allow),
 		hub:       newHub(),
@@ -128,6 +134,8 @@ type daemon struct {
 	breaker   *breaker // of the engine
 	hangs     bool     // some part did not end
 	unsaved   bool     // the last commit failed; to be read when the writer has ended
+
+	sessions *guard.Sessions
 
 	snapshotEvery time.Duration
 
@@ -204,7 +212,7 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopServing()
 	d.reading = ctx
 	engine.snapshots.flush = d.writer.Flush
-	servers := []*part{d.startWriter(), d.startGuard(), d.startAllowances(), startPart(d.serving, engine.snapshots.run),
+	servers := []*part{d.startWriter(), d.startGuard(), startPart(d.serving, d.sessions.Run), d.startAllowances(), startPart(d.serving, engine.snapshots.run),
 		startPart(d.serving, func(ctx context.Context) { d.remember(ctx, engine.memory) })}
 	keeper := d.startKeeper()
 	d.hosts.start(d)
@@ -298,7 +306,7 @@ func (d *daemon) startWriter() *part {
 
 func (d *daemon) startGuard() *part {
 	return startPart(d.serving, func(ctx context.Context) {
-		if err := d.guard.Run(ctx, d.Log); err != nil {
+		if err := d.guard.Run(ctx, d.Paths, d.Log); err != nil {
 			d.Log.Error("the never-ban set is no longer kept current", "err", err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
@@ -68,11 +69,12 @@ func (d *daemon) lockTable(a config.Action) error {
 
 // makeActions makes the actions that enforce, and takes over what they hold.
 func (d *daemon) makeActions(ctx context.Context) error {
-	if entries, err := guard.Host(); err != nil {
+	if entries, err := guard.Host(d.Paths); err != nil {
 		d.Log.Warn("cannot read the host's own addresses", "err", err)
 	} else {
 		d.guard.Update(entries)
 	}
+	d.sessions.Protect(d.config.ProtectSessions, time.Now())
 	for _, a := range enforcing(d.config) {
 		e, err := d.makeEnforcer(a, d.config)
 		if err != nil {

@@ -205,6 +205,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	d.action = append(slices.Clone(n.kept), n.fresh...)
 	d.mu.Unlock()
 	d.guard.UpdateConfigured(guard.FromConfig(n.config.TrustedProxies, n.config.Allow))
+	d.sessions.Protect(n.config.ProtectSessions, time.Now())
 	if n.newNames {
 		d.hosts.stop(sourcePatience)
 		d.mu.Lock()

@@ -25,10 +25,10 @@ const (
 )
 
 // Host lists the host's own addresses, the other ends of its point-to-point
-// links, and the next hops of its routes in all tables, from rtnetlink. It
-// needs no privilege.
-func Host() ([]Entry, error) {
-	var out []Entry
+// links, the next hops of its routes in all tables, from rtnetlink, and the name
+// servers it asks, from p.Resolv. It needs no privilege.
+func Host(p Paths) ([]Entry, error) {
+	out := resolvers(p.Resolv) // first: that one is also a gateway says more
 	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return nil, fmt.Errorf("list own addresses: %w", err)
@@ -91,7 +91,7 @@ func appendHost(out []Entry, ip net.IP, reason string) []Entry {
 // Run keeps the set equal to what the host is, from rtnetlink's events and by
 // looking again from time to time. A host that cannot be read leaves the set
 // as it was. It blocks until ctx is done.
-func (s *Set) Run(ctx context.Context, log *slog.Logger) error {
+func (s *Set) Run(ctx context.Context, p Paths, log *slog.Logger) error {
 	w := &watch{log: log, changed: make(chan struct{}, 1)}
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
@@ -99,7 +99,7 @@ func (s *Set) Run(ctx context.Context, log *slog.Logger) error {
 	for {
 		w.subscribe(ctx) // before the look, so that no change is missed between
 		began := time.Now()
-		entries, err := Host()
+		entries, err := Host(p)
 		switch {
 		case err == nil:
 			s.Update(entries)

@@ -16,7 +16,7 @@ import (
 
 // Whatever addresses this machine has, they are in the set.
 func TestHostOfThisMachine(t *testing.T) {
-	entries, err := Host()
+	entries, err := Host(Paths{})
 	if err != nil {
 		t.Skipf("no rtnetlink here: %v", err)
 	}
@@ -114,7 +114,7 @@ func TestHostGateways(t *testing.T) {
 			return err
 		}
 
-		entries, err := Host()
+		entries, err := Host(Paths{})
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func TestRunFollowsChanges(t *testing.T) {
 			defer cancel()
 			changes <- change(own, link, s)
 		}()
-		if err := s.Run(ctx, slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil {
+		if err := s.Run(ctx, Paths{}, slog.New(slog.NewTextHandler(io.Discard, nil))); err != nil {
 			return err
 		}
 		return <-changes
