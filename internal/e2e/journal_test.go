@@ -1,33 +1,9 @@
 package e2e
 
-import (
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
-	"testing"
-)
+import "testing"
 
-// insideSystemd tells the test binary that it runs in the machine of TestJournal.
-const insideSystemd = "TAILBAN_INSIDE_SYSTEMD"
-
-// machine boots a systemd on a copy of this system, twice, which is gone
-// afterwards: all that it mounts is in a namespace of its own. $1 is an empty
-// folder, $2 the program of the tests, $3 tailban, $4 the folder of our units.
-const machine = `
-set -e
-mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-units="$1/root/etc/systemd/system"
-rm -rf "$1/root"/var/log/journal/* "$1/root"/run/log/journal "$1/root"/var/lib/tailban "$1/root"/var/lib/private/tailban "$units"/tailban.*
-mkdir -p "$1/root/var/log/journal" "$1/root/etc/tailban"
-cp "$2" "$1/root/inside"
-cp "$3" "$1/root/usr/local/bin/tailban"
-cp "$4/tailban.service" "$units"
+// journalUnits are what TestInsideSystemd looks at.
+const journalUnits = `
 cat >"$1/root/etc/tailban/jails.toml" <<'CONFIG'
 admin_group = "adm"
 [logs.shop]
@@ -39,17 +15,12 @@ ban    = "1h"
 [actions.firewall]
 type = "nftables"
 CONFIG
-cat >"$units/check.target" <<'UNIT'
-[Unit]
-Requires=basic.target check.service
-AllowIsolate=yes
-UNIT
 cat >"$units/shop.service" <<'UNIT'
 [Service]
 ExecStart=/bin/cat /run/shop.pipe
 LogRateLimitIntervalSec=0
 UNIT
-sed s/^Service=.*/Service=receiver.service/ "$4/tailban.socket" >"$units/tailban.socket"
+sed s/^Service=.*/Service=receiver.service/ "$5/tailban.socket" >"$units/tailban.socket"
 cat >"$units/receiver.service" <<'UNIT'
 [Unit]
 StartLimitIntervalSec=0
@@ -59,78 +30,10 @@ ExecStart=/inside -test.run=^TestInsideReceiver$
 StandardOutput=file:/receiver
 StandardError=file:/receiver
 UNIT
-for test in TestInsideSystemd TestInsideNextBoot; do
-	cat >"$units/check.service" <<UNIT
-[Unit]
-After=basic.target systemd-journal-flush.service
-Requires=basic.target
-[Service]
-Type=oneshot
-Environment=TAILBAN_INSIDE_SYSTEMD=1
-ExecStart=/inside -test.v -test.run=^$test\$ -test.timeout=60s
-StandardOutput=append:/result
-StandardError=append:/result
-LogRateLimitIntervalSec=0
-ExecStopPost=/bin/systemctl poweroff --force
-UNIT
-	systemd-nspawn --quiet --register=no --keep-unit --link-journal=no --private-network --console=pipe \
-		-D "$1/root" -b systemd.unit=check.target </dev/null >"$1/boot" 2>&1 || true
-done
-cat "$1/root/result" || cat "$1/boot"
 `
 
 // A real systemd, with its journald and journalctl: TestInsideSystemd and
 // TestInsideNextBoot say what is tested.
 func TestJournal(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
-	if _, err := exec.LookPath("systemd-nspawn"); err != nil {
-		t.Skip("needs systemd-nspawn")
-	}
-	tailban, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, "program")
-	copyTo(t, program, "/proc/self/exe")
-	root := filepath.Join(dir, "machine")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"/bin/sh", "-c", machine, "machine", root, program, tailban, filepath.Join("..", "..", "systemd"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.CombinedOutput()
-	text := string(out)
-	switch {
-	case strings.Contains(text, "--- SKIP: TestInsideSystemd"):
-		t.Skip(text)
-	case err != nil && !strings.Contains(text, "--- "):
-		t.Skipf("this system can't run another one: %v\n%s", err, text)
-	case !strings.Contains(text, "--- PASS: TestInsideSystemd") || !strings.Contains(text, "--- PASS: TestInsideNextBoot"):
-		t.Errorf("%v\n%s", err, text)
-	default:
-		t.Log(text)
-	}
-}
-
-func copyTo(t *testing.T, to, from string) {
-	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(fmt.Errorf("copy the program: %w", err))
-	}
+	inMachine(t, journalUnits, "TestInsideSystemd", "TestInsideNextBoot")
 }
