@@ -26,9 +26,9 @@ const (
 
 // Host lists the host's own addresses, the other ends of its point-to-point
 // links, the next hops of its routes in all tables, from rtnetlink, and the name
-// servers it asks, from p.Resolv. It needs no privilege.
+// servers it asks, from files. It needs no privilege.
 func Host(p Paths) ([]Entry, error) {
-	out := resolvers(p.Resolv) // first: that one is also a gateway says more
+	out := resolvers(p) // first: that one is also a gateway says more
 	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return nil, fmt.Errorf("list own addresses: %w", err)

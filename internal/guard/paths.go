@@ -13,18 +13,21 @@ import (
 // Paths says where a host tells about itself. What isn't named isn't read.
 type Paths struct {
 	Resolv   []string // files of the form of resolv.conf(5)
+	Links    string   // folder with networkd's files of links
 	Sessions string   // folder with logind's files of sessions
 	Utmp     string   // file of utmp(5)
 }
 
 // HostPaths is where Linux has these things. /run/systemd/resolve/resolv.conf
-// is what systemd-resolved asks behind its own 127.0.0.53, the servers of each
-// link among them (manager_compile_dns_servers in src/resolve of systemd). It
-// is read whatever resolv.conf names, as nss-resolve(8) reaches
-// systemd-resolved without it.
+// is what systemd-resolved asks behind its own 127.0.0.53, the servers of links
+// among them. It is read whatever resolv.conf names, as nss-resolve(8) reaches
+// systemd-resolved without it. It lacks servers that are asked for some domains
+// only (systemd 252); those that networkd has set are in networkd's own files.
+// systemd-resolved's (/run/systemd/resolve/netif) are for itself alone.
 func HostPaths() Paths {
 	return Paths{
 		Resolv:   []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"},
+		Links:    "/run/systemd/netif/links",
 		Sessions: "/run/systemd/sessions",
 		Utmp:     "/run/utmp",
 	}

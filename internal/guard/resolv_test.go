@@ -3,6 +3,7 @@ package guard
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,6 +40,23 @@ func TestNameServers(t *testing.T) {
 	}
 }
 
+func TestLinkServers(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"as networkd writes it", "ADMIN_STATE=configured\nDNS=198.51.100.53 fe80::53 2001:db8:1::53\nNTP=198.51.100.1\nDOMAINS=\n", "198.51.100.53 fe80::53 2001:db8:1::53"},
+		{"ports and names", "DNS=198.51.101.53:5353#ns.example [2001:db8:2::53]:853#ns.example 2001:db8:2::54#a.b", "198.51.101.53 2001:db8:2::53 2001:db8:2::54"},
+		{"interfaces", "DNS=fe80::1%2 [fe80::2]:53%eth0#ns.example\n", "fe80::1 fe80::2"},
+		{"here, nowhere, twice", "DNS=127.0.0.1:5353 ::1 0.0.0.0 192.0.2.1 192.0.2.1:54\n", "192.0.2.1"},
+		{"nothing, garbage", "DNS=\nDNS=a # % : [ []:1 %1 \x00\nXDNS=192.0.2.1\n DNS=192.0.2.1\n", ""},
+		{"many", "DNS=" + strings.Repeat("192.0.2.1 ", 1000) + "\n", "192.0.2.1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := texts(linkServers([]byte(tt.text))); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func texts(addrs []netip.Addr) string {
 	var out []string
 	for _, a := range addrs {
@@ -58,7 +76,15 @@ func TestResolversOfFiles(t *testing.T) {
 	if err := unix.Mkfifo(in("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := Host(Paths{Resolv: []string{in("resolv.conf"), in("none"), dir, in("pipe"), in("long"), in("uplink")}})
+	links := in("links")
+	if err := os.Mkdir(links, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(links, "3"), "DNS=198.18.7.1 198.18.8.53:5353\n")
+	if err := unix.Mkfifo(filepath.Join(links, "4"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := Host(Paths{Links: links, Resolv: []string{in("resolv.conf"), in("none"), dir, in("pipe"), in("long"), in("uplink")}})
 	if err != nil {
 		t.Skipf("no rtnetlink here: %v", err)
 	}
@@ -68,7 +94,7 @@ func TestResolversOfFiles(t *testing.T) {
 			got = append(got, e.Prefix.String())
 		}
 	}
-	if want := "198.18.7.1/32 fe80::1/128 2001:db8:1::53/128"; strings.Join(got, " ") != want {
+	if want := "198.18.7.1/32 fe80::1/128 2001:db8:1::53/128 198.18.8.53/32"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 	s := New(nil)
@@ -85,14 +111,17 @@ func TestResolversOfFiles(t *testing.T) {
 
 func FuzzResolvConf(f *testing.F) {
 	f.Add([]byte("search example.net\nnameserver 192.0.2.53\nnameserver fe80::1%eth0\n"))
+	f.Add([]byte("DNS=198.51.101.53:5353#ns.example [fe80::53]:853%3#ns.example\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got := nameServers(data)
-		if len(got) > maxResolvers {
-			t.Errorf("%d name servers", len(got))
-		}
-		for _, a := range got {
-			if !a.IsValid() || a.Zone() != "" || a.Is4In6() || a.IsLoopback() || !strings.Contains(string(data), "nameserver") {
-				t.Errorf("got %v", a)
+		for keyword, read := range map[string]func([]byte) []netip.Addr{"nameserver": nameServers, "DNS=": linkServers} {
+			got := read(data)
+			if len(got) > maxResolvers {
+				t.Errorf("%d name servers", len(got))
+			}
+			for _, a := range got {
+				if !a.IsValid() || a.Zone() != "" || a.Is4In6() || a.IsLoopback() || !strings.Contains(string(data), keyword) {
+					t.Errorf("got %v", a)
+				}
 			}
 		}
 	})
