@@ -9,6 +9,9 @@ func ActAsOldKernel(n *Nftables) { n.renew, n.probed = false, true }
 // Renews reports whether the kernel has been found to need no such help.
 func Renews(n *Nftables) bool { return n.renew }
 
+// HearLittle makes the socket that listens small.
+func HearLittle(n *Nftables) { n.watchBuffer = 4 << 10 }
+
 // Connected reports whether the netlink socket is open.
 func Connected(n *Nftables) bool { return n.conn != nil }
 

@@ -104,6 +104,8 @@ type Nftables struct {
 	watchMu  sync.Mutex // of watching
 	watching watching
 
+	watchBuffer int // bytes of the socket that listens
+
 	installed [][]expr.Any // our rules, as the kernel showed them when we had made them
 }
 
@@ -117,6 +119,8 @@ func NewNftables(opt NftablesOptions) *Nftables {
 		opt:   opt,
 		log:   opt.Log.With(slog.String("table", "inet "+opt.Table)),
 		allow: slices.Clone(opt.Allow),
+
+		watchBuffer: watchBuffer,
 	}
 	if opt.Protect {
 		n.flags = protectedTable

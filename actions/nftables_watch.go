@@ -38,7 +38,7 @@ func (n *Nftables) Watch(ctx context.Context, ready func(), changed func(Change)
 		return explainConnect(err)
 	}
 	defer conn.Close()
-	if err := conn.SetReadBuffer(watchBuffer); err != nil {
+	if err := conn.SetReadBuffer(n.watchBuffer); err != nil {
 		return fmt.Errorf("watch table inet %s: %w", n.opt.Table, err)
 	}
 	if err := conn.JoinGroup(groupNftables); err != nil {

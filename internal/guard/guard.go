@@ -29,6 +29,7 @@ type Set struct {
 	byHand   []Entry    // allowed by hand, for some time
 	current  atomic.Pointer[snapshot]
 	version  atomic.Uint64
+	changed  chan struct{} // holds a token when the version has changed
 }
 
 type snapshot struct {
@@ -40,7 +41,7 @@ type snapshot struct {
 // New makes a Set of what the configuration names, and of the addresses that
 // are never anybody's client.
 func New(configured []Entry) *Set {
-	s := &Set{}
+	s := &Set{changed: make(chan struct{}, 1)}
 	s.UpdateConfigured(configured)
 	return s
 }
@@ -117,11 +118,19 @@ func (s *Set) rebuild() {
 	old := s.current.Swap(snap)
 	if old == nil || !slices.Equal(old.entries, snap.entries) {
 		s.version.Add(1)
+		select {
+		case s.changed <- struct{}{}:
+		default:
+		}
 	}
 }
 
 // Version is another number whenever the set has changed.
 func (s *Set) Version() uint64 { return s.version.Load() }
+
+// Changed has a token after each change, or one for several. It is for one
+// reader.
+func (s *Set) Changed() <-chan struct{} { return s.changed }
 
 // Entries lists the set as it is now.
 func (s *Set) Entries() []Entry { return s.current.Load().entries }
