@@ -70,10 +70,23 @@ func skewHint(late time.Duration, zone, local *time.Location, now time.Time) str
 	}
 	_, sec := now.In(zone).Zone()
 	offset := time.Duration(sec)*time.Second - late
-	if name := zoneWith(offset, local, now); name != "" {
-		return fmt.Sprintf("%s: set timezone = %q, for example", text, name)
+	where := fmt.Sprintf("%s east of UTC", offset)
+	if offset < 0 {
+		where = fmt.Sprintf("%s west of UTC", -offset)
 	}
-	return fmt.Sprintf("%s: set timezone to one that is %s east of UTC now", text, offset)
+	text += ": set timezone to that of the server, which is " + where + " now"
+	if name := zoneWith(offset, local, now); name != "" {
+		text += fmt.Sprintf(", for example %q", name)
+	}
+	return text
+}
+
+// examples are zones of places, of which the clocks change when theirs do.
+var examples = [...]string{
+	"UTC", "Europe/London", "Europe/Berlin", "Europe/Athens", "Europe/Moscow",
+	"America/Halifax", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/Anchorage", "Pacific/Honolulu",
+	"America/Sao_Paulo", "Asia/Dubai", "Asia/Karachi", "Asia/Kolkata", "Asia/Dhaka", "Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo",
+	"Australia/Brisbane", "Australia/Sydney", "Australia/Adelaide", "Pacific/Auckland",
 }
 
 // zoneWith names a zone that is so far east of UTC now: the machine's own if it
@@ -82,11 +95,14 @@ func zoneWith(offset time.Duration, local *time.Location, now time.Time) string 
 	if _, sec := now.In(local).Zone(); time.Duration(sec)*time.Second == offset && local.String() != "Local" {
 		return local.String()
 	}
-	switch {
-	case offset == 0:
-		return "UTC"
-	case offset%time.Hour == 0 && offset.Abs() <= 12*time.Hour:
-		return fmt.Sprintf("Etc/GMT%+d", -int(offset.Hours())) // the sign is that of POSIX
+	for _, name := range examples {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			continue // this machine doesn't know it
+		}
+		if _, sec := now.In(zone).Zone(); time.Duration(sec)*time.Second == offset {
+			return name
+		}
 	}
 	return ""
 }

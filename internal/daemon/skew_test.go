@@ -66,11 +66,13 @@ func TestSkewHint(t *testing.T) {
 		zone, local *time.Location
 		want        string
 	}{
-		{-2 * time.Hour, time.UTC, zone("Europe/Berlin"), `its times are 2h0m0s ahead of the clock: set timezone = "Europe/Berlin", for example`},
-		{-2 * time.Hour, time.UTC, zone("Asia/Tokyo"), `its times are 2h0m0s ahead of the clock: set timezone = "Etc/GMT-2", for example`},
-		{7 * time.Hour, time.UTC, time.UTC, `its times are 7h0m0s behind the clock: set timezone = "Etc/GMT+7", for example`},
-		{2 * time.Hour, zone("Europe/Berlin"), time.UTC, `its times are 2h0m0s behind the clock: set timezone = "UTC", for example`},
-		{-5*time.Hour - 30*time.Minute, time.UTC, time.UTC, `its times are 5h30m0s ahead of the clock: set timezone to one that is 5h30m0s east of UTC now`},
+		{-2 * time.Hour, time.UTC, zone("Europe/Berlin"), `its times are 2h0m0s ahead of the clock: set timezone to that of the server, which is 2h0m0s east of UTC now, for example "Europe/Berlin"`},
+		{-2 * time.Hour, time.UTC, zone("Africa/Cairo"), `its times are 2h0m0s ahead of the clock: set timezone to that of the server, which is 2h0m0s east of UTC now, for example "Europe/Berlin"`},
+		{-9 * time.Hour, time.UTC, zone("Asia/Seoul"), `its times are 9h0m0s ahead of the clock: set timezone to that of the server, which is 9h0m0s east of UTC now, for example "Asia/Seoul"`},
+		{7 * time.Hour, time.UTC, time.UTC, `its times are 7h0m0s behind the clock: set timezone to that of the server, which is 7h0m0s west of UTC now, for example "America/Los_Angeles"`},
+		{2 * time.Hour, zone("Europe/Berlin"), time.UTC, `its times are 2h0m0s behind the clock: set timezone to that of the server, which is 0s east of UTC now, for example "UTC"`},
+		{-5*time.Hour - 30*time.Minute, time.UTC, time.UTC, `its times are 5h30m0s ahead of the clock: set timezone to that of the server, which is 5h30m0s east of UTC now, for example "Asia/Kolkata"`},
+		{-20 * time.Hour, time.UTC, time.UTC, `its times are 20h0m0s ahead of the clock: set timezone to that of the server, which is 20h0m0s east of UTC now`},
 		{time.Hour, nil, time.UTC, `its times are 1h0m0s behind the clock: is the clock right on the machine that writes it?`},
 	} {
 		if got := skewHint(c.late, c.zone, c.local, summer); got != c.want {
