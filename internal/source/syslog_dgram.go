@@ -45,8 +45,12 @@ func (y *Syslog) receiveUnix(ctx context.Context) error {
 			return fmt.Errorf("read: %w", err)
 		}
 		uid, ok := sender(oob[:oobn])
-		if !ok || !users.may(uid) {
-			y.refuse(slog.Int64("uid", int64(uid)))
+		if !ok {
+			y.refuse(slog.String("user", "not told by the kernel"))
+			continue
+		}
+		if !users.may(uid) {
+			y.refuse(slog.Any("user", userName(uid)), slog.Int64("uid", int64(uid)))
 			continue
 		}
 		y.message(buf[:n], flags&unix.MSG_TRUNC != 0)
@@ -74,10 +78,22 @@ func sender(oob []byte) (uid uint32, ok bool) {
 
 // refuse counts a datagram or connection of somebody who may not send, and says
 // so the first time.
-func (y *Syslog) refuse(who slog.Attr) {
+func (y *Syslog) refuse(who ...any) {
 	if y.s.refused.Add(1) == 1 {
-		y.s.log.Warn("refused: may not send syslog messages (further ones are only counted)", who)
+		y.s.log.Warn("refused: may not send syslog messages (further ones are only counted)", who...)
 	}
+}
+
+// userName is a user's number that is looked up when it is logged.
+type userName uint32
+
+// LogValue implements slog.LogValuer.
+func (n userName) LogValue() slog.Value {
+	u, err := user.LookupId(strconv.FormatUint(uint64(n), 10))
+	if err != nil {
+		return slog.StringValue("unknown here")
+	}
+	return slog.StringValue(u.Username)
 }
 
 // started says that messages are received.
@@ -237,7 +253,7 @@ func (y *Syslog) receiveUDP(ctx context.Context) error {
 			before, known = dropped, true
 		}
 		if !y.from(from.Addr()) {
-			y.refuse(slog.String("addr", from.Addr().String()))
+			y.refuse(slog.String("addr", from.Addr().Unmap().String()))
 			continue
 		}
 		y.message(buf[:n], flags&unix.MSG_TRUNC != 0)

@@ -37,7 +37,7 @@ func (y *Syslog) receiveTCP(ctx context.Context) error {
 		from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr() //nolint:forcetypeassert // as documented
 		switch {
 		case !y.from(from):
-			y.refuse(slog.String("addr", from.String()))
+			y.refuse(slog.String("addr", from.Unmap().String()))
 		case y.conns.Load() >= int64(y.o.MaxConnections):
 			y.s.refused.Add(1)
 			y.full.Do(func() {

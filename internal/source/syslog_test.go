@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -107,6 +108,9 @@ func TestSyslogOtherUsersAreRefused(t *testing.T) {
 	}
 	if n := s.said.count("refused: may not send"); n != 1 {
 		t.Errorf("said %d times that somebody is refused: %s", n, s.said)
+	}
+	if u, err := user.Current(); err != nil || s.said.count(fmt.Sprintf("user=%s uid=%d", u.Username, os.Getuid())) != 1 {
+		t.Errorf("did not say who it was (%v): %s", err, s.said)
 	}
 	if n := s.said.count("user-that-is-nowhere"); n == 0 {
 		t.Errorf("did not say that a user is unknown: %s", s.said)
@@ -335,6 +339,25 @@ func TestSyslogNetworks(t *testing.T) {
 		if got := y(tt.allowed...).from(netip.MustParseAddr(tt.from)); got != tt.want {
 			t.Errorf("%s with %v: %v, want %v", tt.from, tt.allowed, got, tt.want)
 		}
+	}
+}
+
+// Whoever is refused is named by an address that can be put into allow_from.
+func TestSyslogRefusedAddress(t *testing.T) {
+	for _, network := range []string{"udp", "tcp"} {
+		_, port, err := net.SplitHostPort(freePort(t, network))
+		must(t, err)
+		s, y := beginSyslog(t, SyslogOptions{Network: network, Address: "[::]:" + port, AllowFrom: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+		s.following(y)
+		c, err := net.Dial(network, "127.0.0.1:"+port)
+		must(t, err)
+		_, err = c.Write([]byte("x\n"))
+		must(t, err)
+		s.quietUntil("it to be refused", func() bool { return y.Stats().Refused > 0 })
+		if s.said.count("addr=127.0.0.1") != 1 {
+			t.Errorf("%s: said %s", network, s.said)
+		}
+		must(t, c.Close())
 	}
 }
 
