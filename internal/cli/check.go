@@ -23,8 +23,8 @@ func newCheck(p *Process, path *string) *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration, and show what would run",
 		Long: `Check the configuration, and show what would run. What is allowed but likely
-not meant is a warning: among these, files that aren't there, can't be read, or
-hold another format.
+not meant is a warning: among these, files that aren't there, can't be read, will
+be refused, are in two logs, or hold another format.
 
 With --user, the files' permissions are compared with what that user may do;
 run as root, so that everything can be looked at. A service with a dynamic

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/internal/words"
 )
 
@@ -136,7 +139,7 @@ func logsTable(st *control.Status) *table {
 		if l.Blind {
 			parsed.style = bad
 		}
-		t.row(l.Name, l.Format, len(l.Files), words.Thousands(l.Lines), parsed, sizeText(l.Behind), ago(st.Now, l.LastLine))
+		t.row(l.Name, l.Format, filesRead(&l), words.Thousands(l.Lines), parsed, sizeText(l.Behind), ago(st.Now, l.LastLine))
 		if !l.LastEvent.IsZero() && l.LastLine.Sub(l.LastEvent).Abs() > time.Minute {
 			t.note("its last line says %s, and was read at %s", clock(l.LastEvent), clock(l.LastLine))
 		}
@@ -150,6 +153,21 @@ func logsTable(st *control.Status) *table {
 		}
 	}
 	return t
+}
+
+// filesRead tells how many of a log's files are read, and of how many if these
+// aren't all.
+func filesRead(l *control.LogStatus) string {
+	read := 0
+	for i := range l.Files {
+		if s := source.State(l.Files[i].State); s == source.Following || s == source.Renamed || s == source.Ended {
+			read++
+		}
+	}
+	if read == len(l.Files) {
+		return strconv.Itoa(read)
+	}
+	return fmt.Sprintf("%d/%d", read, len(l.Files))
 }
 
 // losses tells what of a log was not read or counted as it should be.
