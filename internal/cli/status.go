@@ -146,10 +146,8 @@ func logsTable(st *control.Status) *table {
 		for _, text := range packed(losses(&l), noteWidth) {
 			t.note("%s", text)
 		}
-		for i := range l.Files {
-			for _, text := range fileText(&l.Files[i]) {
-				t.note("%s", text)
-			}
+		for _, text := range fileTexts(l.Files) {
+			t.note("%s", text)
 		}
 	}
 	return t
@@ -194,6 +192,34 @@ func losses(l *control.LogStatus) (parts []string) {
 		parts = append(parts, "without inotify")
 	}
 	return parts
+}
+
+// alikeShown is how many files with the same state and trouble are listed one by
+// one.
+const alikeShown = 3
+
+// fileTexts tells of files that something is wrong with. Of many alike the others
+// are counted.
+func fileTexts(files []control.FileStatus) (lines []string) {
+	type kind struct{ state, err string }
+	seen := map[kind]int{}
+	var kinds []kind
+	for i := range files {
+		k := kind{files[i].State, files[i].Err}
+		text := fileText(&files[i])
+		if len(text) == 0 {
+			continue
+		}
+		if seen[k]++; seen[k] <= alikeShown {
+			lines = append(lines, text...)
+		} else if seen[k] == alikeShown+1 {
+			kinds = append(kinds, k)
+		}
+	}
+	for _, k := range kinds {
+		lines = append(lines, fileText(&control.FileStatus{Path: fmt.Sprintf("%d more", seen[k]-alikeShown), State: k.state, Err: k.err})...)
+	}
+	return lines
 }
 
 // fileText tells of a file that something is wrong with, and what. A long

@@ -167,7 +167,7 @@ func fillLog(l *control.LogStatus, s *logStats, now time.Time) {
 	if f := s.files; f != nil {
 		l.Bytes, l.Gaps, l.Errors, l.Zeros = uint64(f.Bytes), uint64(f.Gaps), uint64(f.Errors), uint64(f.Zeros)
 		l.GapBytes = uint64(f.GapBytes)
-		l.Polling = !f.Watching
+		l.Polling = !f.Watching || f.Polled > 0
 		for _, x := range f.Files {
 			l.Behind += x.Behind
 			l.Files = append(l.Files, control.FileStatus{Path: x.Path, State: string(x.State), Offset: x.Offset, Behind: x.Behind, Last: utc(x.Last), Err: x.Err})
@@ -272,10 +272,19 @@ func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text strin
 		add("behind", where, fmt.Sprintf("%d bytes are not read yet, some for %v", l.Behind, time.Duration(l.BehindFor)*time.Second), time.Time{})
 	}
 	open := 0
+	failing := map[string]int{} // files by what is wrong with them
+	for _, f := range l.Files {
+		if state := source.State(f.State); state == source.Failing || state == source.Refused {
+			failing[f.Err]++
+		}
+	}
 	for _, f := range l.Files {
 		switch source.State(f.State) {
 		case source.Failing, source.Refused:
-			add("failing", where, f.Path+" can't be read"+orText(f.Err), time.Time{})
+			if n := failing[f.Err]; n > 0 { // the first of them
+				add("failing", where, f.Path+andMore(n-1)+" can't be read"+orText(f.Err), time.Time{})
+			}
+			failing[f.Err] = 0
 		case source.Following, source.Renamed, source.Deleted:
 			open++
 		}
@@ -283,6 +292,14 @@ func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text strin
 	if open == 0 && !young {
 		add("blind", where, "there is no file to read", time.Time{})
 	}
+}
+
+// andMore names others that are in the same state.
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
 }
 
 // orText is what is wrong, behind a colon, if that is known.

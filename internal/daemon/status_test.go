@@ -179,6 +179,11 @@ func TestJudge(t *testing.T) {
 		"one of two waits": {func(s *control.Status) {
 			s.Logs[0].Files = append([]control.FileStatus{{State: string(source.Waiting)}}, following...)
 		}, nil},
+		"many that fail alike": {func(s *control.Status) {
+			for _, f := range []struct{ path, err string }{{"a", "too many open files"}, {"b", "too many open files"}, {"c", "permission denied"}, {"d", "too many open files"}} {
+				s.Logs[0].Files = append(s.Logs[0].Files, control.FileStatus{Path: f.path, State: string(source.Failing), Err: f.err})
+			}
+		}, []string{"failing log site", "failing log site"}},
 		"a little behind":    {func(s *control.Status) { s.Logs[0].Behind = farBehind - 1 }, nil},
 		"behind":             {func(s *control.Status) { s.Logs[0].Behind = farBehind }, []string{"behind log site"}},
 		"full":               {func(s *control.Status) { s.Budgets[0].Used = 10 }, []string{"full bans"}},

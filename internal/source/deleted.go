@@ -16,12 +16,9 @@ import (
 // holds its place, has been let go.
 var errMakingRoom = errors.New("a deleted file is let go first")
 
-// room says whether another file may be open; else why not. Of deleted files
-// the one that has been quiet longest gives way, one at a time.
-func (r *follower) room() error {
-	if len(r.tails) < r.o.MaxFiles {
-		return nil
-	}
+// makeRoom has a deleted file give way to one that can't be opened for err: the
+// one that has been quiet longest, one at a time. If there is none err stands.
+func (r *follower) makeRoom(err error) error {
 	if r.deleted == nil {
 		r.deleted = []*tail{}
 		for _, t := range r.tails {
@@ -31,7 +28,7 @@ func (r *follower) room() error {
 		}
 	}
 	if len(r.deleted) == 0 {
-		return errTooMany
+		return err
 	}
 	if !slices.ContainsFunc(r.deleted, func(t *tail) bool { return t.giveWay.Load() }) {
 		quietest := slices.MinFunc(r.deleted, func(a, b *tail) int { return cmp.Compare(a.last.Load(), b.last.Load()) })

@@ -1,11 +1,16 @@
 package source
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // limited says in a child of a test which limit of inotify it should set.
@@ -47,10 +52,23 @@ func TestWithoutInotify(t *testing.T) {
 	}[limit]
 	path := logPath(t)
 	f := create(t, path, "")
-	s := begin(t, FilesOptions{Log: "web", Grace: 1}, path)
+	more := t.TempDir()
+	for i := range 9 {
+		create(t, fmt.Sprintf("%s/%d.log", more, i), "")
+	}
+	s := begin(t, FilesOptions{Log: "web", Grace: 1}, path, more+"/*")
 	s.ready(path)
-	if got := s.said.count(says); got != 1 {
-		t.Errorf("%q said %d times, want once:\n%s", says, got, s.said)
+	s.quietUntil("it is said", func() bool { return s.said.count(says) > 0 })
+	for i := range 9 {
+		s.ready(fmt.Sprintf("%s/%d.log", more, i))
+	}
+	if got := s.said.count("level=WARN"); got != 1 {
+		t.Errorf("%d warnings, want one of all files:\n%s", got, s.said)
+	}
+	if st := s.files.Stats(); limit == "max_inotify_watches" && (st.Polled != 10 || s.said.count("files=10") != 1) {
+		t.Errorf("%d files are polled, want 10:\n%s", st.Polled, s.said)
+	} else if limit == "max_inotify_instances" && st.Watching {
+		t.Error("inotify is said to be used")
 	}
 	write(t, f, "1\n")
 	s.wants("1\n")
@@ -59,5 +77,68 @@ func TestWithoutInotify(t *testing.T) {
 	s.wants("1\n2\n")
 	if s.files.Stats().Files[0].Watching {
 		t.Error("said to be watching")
+	}
+}
+
+// few says in a child of a test that it may open few files.
+const few = "TAILBAN_TEST_FEW"
+
+func TestTooManyOpenFiles(t *testing.T) {
+	if os.Getenv(few) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestTooManyOpenFiles$", "-test.v")
+		cmd.Env = append(os.Environ(), few+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	dir := t.TempDir()
+	for i := range 60 {
+		create(t, filepath.Join(dir, fmt.Sprintf("%02d.log", i)), "").Close()
+	}
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 40, Max: 40}))
+	s := begin(t, FilesOptions{Log: "web", Poll: 20 * time.Millisecond}, filepath.Join(dir, "*.log"))
+	s.quietUntil("it is said", func() bool { return s.said.count("LimitNOFILE=") > 0 })
+	failing := 0
+	for _, f := range s.files.Stats().Files {
+		if f.State == Failing {
+			failing++
+			if f.Err != "too many open files" {
+				t.Errorf("of %s: %q", f.Path, f.Err)
+			}
+		}
+	}
+	if failing < 20 {
+		t.Errorf("%d files fail, want those beyond 40 descriptors", failing)
+	}
+	for _, f := range s.files.Stats().Files[:10] {
+		if f.State == Following {
+			must(t, os.Remove(f.Path))
+		}
+	}
+	s.until("others to be read instead", func([]part) bool { return s.said.count("reading log") > 60-failing })
+	for _, level := range []string{"ERROR", "WARN"} {
+		if got, want := s.said.count("level="+level), map[string]int{"ERROR": 1}[level]; got != want {
+			t.Errorf("%d messages of level %s, want %d:\n%s", got, level, want, s.said)
+		}
+	}
+}
+
+func TestCrowdIsNews(t *testing.T) {
+	c := &crowd{}
+	start := time.Now()
+	for i, step := range []struct {
+		after time.Duration
+		files int
+		want  bool
+	}{
+		{0, 0, false}, {0, 500, true}, {time.Hour, 500, false}, {time.Hour, 400, false},
+		{time.Hour, 501, true}, {time.Hour + time.Second, 502, false}, {2 * time.Hour, 502, true},
+		{2 * time.Hour, 0, false}, {2 * time.Hour, 1, true},
+	} {
+		c.files = step.files
+		if got := c.news(start.Add(step.after)); got != step.want {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
 	}
 }

@@ -159,7 +159,8 @@ func (f *Files) Stats() FilesStats {
 	if r == nil {
 		return s
 	}
-	s.Watching, s.Files = r.notify, r.stats()
+	s.Watching = r.notify
+	s.Files, s.Polled = r.stats()
 	slices.SortFunc(s.Files, func(a, b FileStats) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Opened, b.Opened))
 	})

@@ -35,7 +35,10 @@ type follower struct {
 	mu     sync.Mutex // for stats; only run's goroutine writes
 	names  *names
 	closed map[string]*name // patterns with folders that can't be looked into
-	tails  map[identity]*tail
+
+	unopened  map[string]*crowd // by what is used up
+	unwatched crowd
+	tails     map[identity]*tail
 
 	marked     bool              // the patterns have been said to be followed
 	unmarked   []string          // but for these
@@ -67,6 +70,7 @@ func newFollower(f *Files, notify bool) *follower {
 		before:    make(map[string]<-chan struct{}),
 		said:      make(map[string]bool),
 		closed:    make(map[string]*name),
+		unopened:  make(map[string]*crowd),
 	}
 }
 
@@ -165,6 +169,7 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	}
 	r.supersede(looks)
 	r.mark()
+	r.sayCrowds()
 }
 
 // expand evaluates the globs and says, once each, what is wrong with them.
@@ -181,6 +186,8 @@ func (r *follower) expand() {
 			continue
 		case g.err != nil && !r.said[g.pattern]:
 			r.log.Error("pattern is not followed", slog.Any("err", g.err))
+		case g.err == nil && g.paths == 0 && r.names.leads(g.pattern):
+			continue // its folder can't be read at the moment
 		case g.err == nil && g.paths == 0 && !r.said[g.pattern]:
 			r.log.Warn("no file matches the pattern, waiting for one", slog.String("pattern", g.pattern))
 		}
@@ -268,17 +275,6 @@ func (r *follower) giveUp(id identity) {
 	r.memory.drop(id)
 }
 
-// vanished forgets a name that a glob had found and that is gone, as of a file
-// that was rotated since. Nobody waits for it, unless its file is open: then a
-// successor is about to appear.
-func (r *follower) vanished(n *name, err error) bool {
-	if !missing(err) || errors.Is(err, errNowhere) || !n.glob || r.hasTail(n.path) {
-		return false
-	}
-	r.names.forget(n.path)
-	return true
-}
-
 // rememberStart notes where a file ended at the start that can't be opened yet.
 func (r *follower) rememberStart(path string, l look) {
 	if r.o.FromStart || len(r.memory.byID[l.id]) > 0 || len(r.memory.byPath[path]) > 0 {
@@ -340,46 +336,6 @@ func (r *follower) forget(t *tail) {
 	}
 }
 
-// complain says what is wrong with a name when that has changed.
-func (r *follower) complain(n *name, err error) {
-	bad, other := new(insecure), new(shared)
-	switch {
-	case missing(err):
-		n.state = Waiting
-	case errors.As(err, &bad) || errors.As(err, &other) || errors.Is(err, errTooMany):
-		n.state = Refused
-	default:
-		n.state = Failing
-	}
-	if text := err.Error(); n.trouble != text {
-		n.trouble = text
-		if missing(err) && n.settled && r.hasTail(n.path) {
-			return // between rename and re-creation
-		}
-		if errors.Is(err, errNowhere) {
-			r.log.Warn("log is a symbolic link that leads nowhere, waiting for its file", slog.String("path", n.path))
-			return
-		}
-		if missing(err) {
-			r.log.Warn("log does not exist, waiting for it (is its path right?)", slog.String("path", n.path))
-			return
-		}
-		if n.state == Refused {
-			r.counts.refused.Add(1)
-			if said := "shared with " + other.owner; other.owner != "" && r.said[said] {
-				return // status tells the others
-			} else if other.owner != "" {
-				r.said[said] = true
-			}
-			r.log.Error("log is not read"+refusedHint(err), slog.String("path", n.path), slog.Any("reason", err))
-			return
-		}
-		r.log.Error("cannot open log, trying again"+openHint(err), slog.String("path", n.path), slog.Any("err", err))
-	}
-}
-
-func (r *follower) content(n *name) { n.trouble, n.state, n.suspect = "", Following, identity{} }
-
 func (r *follower) hasTail(path string) bool {
 	for _, t := range r.tails {
 		if t.name == path {
@@ -390,14 +346,16 @@ func (r *follower) hasTail(path string) bool {
 }
 
 // stats may be called from any goroutine.
-func (r *follower) stats() []FileStats {
+func (r *follower) stats() (s []FileStats, polled int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var s []FileStats
 	open := make(map[string]bool, len(r.tails))
 	for _, t := range r.tails {
 		s = append(s, t.stats())
 		open[t.name] = true
+		if t.polled.Load() {
+			polled++
+		}
 	}
 	for _, n := range r.names.byPath {
 		if n.state != Following && (n.state != Waiting || !open[n.path]) {
@@ -407,5 +365,5 @@ func (r *follower) stats() []FileStats {
 	for _, n := range r.closed {
 		s = append(s, FileStats{Path: n.path, State: n.state, Err: n.trouble})
 	}
-	return s
+	return s, polled
 }

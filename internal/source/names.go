@@ -24,9 +24,10 @@ type name struct {
 
 	suspect identity // of the file that was refused, as strangers can write to it
 
-	trouble string    // what was last said to be wrong with it
-	retry   time.Time // when to try again after trouble
-	state   State
+	trouble   string    // what was last said to be wrong with it
+	exhausted error     // likewise, if that is of all names
+	retry     time.Time // when to try again after trouble
+	state     State
 }
 
 // names expands patterns into the paths to follow.
@@ -102,15 +103,17 @@ func (n *names) unknown(pattern string) bool {
 	if e := n.byPath[pattern]; e != nil && !e.glob {
 		return !e.settled
 	}
-	if len(n.denied[pattern]) == 0 {
-		return false
-	}
+	return len(n.denied[pattern]) > 0 && !n.leads(pattern)
+}
+
+// leads reports whether a pattern has led to one of the names.
+func (n *names) leads(pattern string) bool {
 	for path := range n.byPath {
 		if ok, err := filepath.Match(pattern, path); ok && err == nil {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // barred lists the folders that a glob leads to and that this user may not look
@@ -214,6 +217,18 @@ func nowhere(path string, err error) error {
 		return fmt.Errorf("%w: %w", errNowhere, err)
 	}
 	return err
+}
+
+// reason is what is wrong with a file that is named beside it.
+func reason(err error) string {
+	of := new(fs.PathError)
+	switch {
+	case errors.Is(err, errNowhere):
+		return errNowhere.Error()
+	case errors.As(err, &of):
+		return of.Err.Error()
+	}
+	return err.Error()
 }
 
 // refusedHint says how to have a log read that was refused.

@@ -23,10 +23,13 @@ type beginning struct {
 // open opens path as the file of a followed name and starts its tail, at the
 // given place or, if that is nil, where begin says.
 func (r *follower) open(ctx context.Context, out chan<- *Batch, followed, path string, starting bool, at *beginning) error {
-	if err := r.room(); err != nil {
-		return err
+	if len(r.tails) >= r.o.MaxFiles {
+		return r.makeRoom(errTooMany)
 	}
 	f, err := r.openSafely(path)
+	if exhausted(err) {
+		return r.makeRoom(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -167,6 +167,9 @@ func TestMaxFiles(t *testing.T) {
 			return n
 		}
 		s.quietUntil("three are followed", func() bool { n := states(); return n[Following] == 3 && n[Refused] == 2 })
+		if got := s.said.count("level=ERROR"); got != 1 || s.said.count("files=2") != 1 {
+			t.Errorf("%d errors, want one of both files:\n%s", got, s.said)
+		}
 		must(t, os.Remove(filepath.Join(dir, "0.log")))
 		if got := s.files.Stats().Refused; got != 2 {
 			t.Errorf("%d refused, want 2", got)

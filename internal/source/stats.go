@@ -12,6 +12,10 @@ type FilesStats struct {
 	// Watching says whether inotify is used; if not, all files are polled.
 	Watching bool
 
+	// Polled is how many open files are polled though inotify is used: its
+	// watches are used up, or the file system doesn't tell of changes.
+	Polled int
+
 	Bytes     int64 // of lines sent
 	Lines     int64
 	Cut       int64 // lines longer than the limit

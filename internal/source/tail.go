@@ -63,17 +63,20 @@ type tail struct {
 	wanted func() bool // whether another log would read the file
 	notify bool        // use inotify
 
-	hold     atomic.Int32
-	read     atomic.Int64
-	lines    atomic.Int64
-	offset   atomic.Int64
-	gaps     atomic.Int64
-	zeros    atomic.Int64
-	last     atomic.Int64 // when a line was read, Unix nanoseconds
-	since    atomic.Int64 // since when something is left to read, likewise; 0: nothing is
-	watching atomic.Bool
-	trouble  atomic.Pointer[string] // why reading fails
-	known    atomic.Bool            // its first batch has been taken
+	hold       atomic.Int32
+	read       atomic.Int64
+	lines      atomic.Int64
+	offset     atomic.Int64
+	gaps       atomic.Int64
+	zeros      atomic.Int64
+	last       atomic.Int64 // when a line was read, Unix nanoseconds
+	since      atomic.Int64 // since when something is left to read, likewise; 0: nothing is
+	watching   atomic.Bool
+	watchTried atomic.Bool
+	unwatched  atomic.Pointer[string] // why inotify can't be had for it
+	polled     atomic.Bool            // inotify doesn't wake it, or no longer
+	trouble    atomic.Pointer[string] // why reading fails
+	known      atomic.Bool            // its first batch has been taken
 
 	covered atomic.Bool // a glob leads to it under another name
 	giveWay atomic.Bool // it is to be let go at once, if it was deleted
@@ -312,9 +315,12 @@ func (t *tail) startWatch() {
 	if !t.notify {
 		return
 	}
+	defer t.watchTried.Store(true)
 	w, err := watchFD(t.f.Fd(), t.wake, t.moved)
 	if err != nil {
-		t.log.Info("no wake-ups for this log, polling it", slog.Any("err", err))
+		text := err.Error()
+		t.unwatched.Store(&text) // the follower says it, of all together
+		t.polled.Store(true)
 		return
 	}
 	t.watch = w
@@ -339,6 +345,7 @@ func (t *tail) doubtWatch() {
 		return
 	}
 	t.log.Info("inotify does not report changes of this log, polling it (is it on a network file system, or followed twice?)")
+	t.polled.Store(true)
 	t.stopWatch()
 }
 
