@@ -49,7 +49,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		logs[i] = d.logs[s.Logs[i].Name]
 	}
 	d.mu.Unlock()
-	young := map[string]bool{}
+	young, streams := map[string]bool{}, map[string]bool{}
 	for i, r := range logs {
 		l := &s.Logs[i]
 		if r == nil || time.Since(r.began) < youngFor {
@@ -60,6 +60,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		}
 		if stats, ok := statsOf(ctx, r); ok {
 			fillLog(l, &stats, time.Now())
+			streams[l.Name] = stats.stream != nil
 		} else {
 			s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "log " + l.Name, Text: "the files don't answer: does the disk hang?"})
 		}
@@ -72,7 +73,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
 	}
 	s.ConfirmBy = utc(d.tentative.until())
-	judge(s, young)
+	judge(s, young, streams)
 	return s, nil
 }
 
@@ -208,8 +209,9 @@ func actionStatus(e *enforcer) control.ActionStatus {
 }
 
 // judge lists what is not as it should be, worst first. Of young logs nothing is
-// said yet of files that are not there.
-func judge(s *control.Status, young map[string]bool) {
+// said yet of files that are not there; streams are those that are read from no
+// files.
+func judge(s *control.Status, young, streams map[string]bool) {
 	add := func(kind, where, text string, since time.Time) {
 		s.Problems = append(s.Problems, control.Problem{Kind: kind, Where: where, Text: text, Since: since})
 	}
@@ -238,7 +240,7 @@ func judge(s *control.Status, young map[string]bool) {
 		add("storm", "bans", fmt.Sprintf("%d wait to be enforced, the worst first: they are more than max_bans_per_minute", s.Waiting), time.Time{})
 	}
 	for i := range s.Logs {
-		judgeLog(&s.Logs[i], young[s.Logs[i].Name], add)
+		judgeLog(&s.Logs[i], young[s.Logs[i].Name], streams[s.Logs[i].Name], add)
 	}
 	for i := range s.Jails {
 		if j := &s.Jails[i]; j.Held != nil {
@@ -260,7 +262,7 @@ func judge(s *control.Status, young map[string]bool) {
 	s.Healthy = len(s.Problems) == 0
 }
 
-func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text string, since time.Time)) {
+func judgeLog(l *control.LogStatus, young, stream bool, add func(kind, where, text string, since time.Time)) {
 	where := "log " + l.Name
 	if l.Blind {
 		add("blind", where, "most lines don't parse as "+l.Format+": its jails see little or nothing", time.Time{})
@@ -271,26 +273,38 @@ func judgeLog(l *control.LogStatus, young bool, add func(kind, where, text strin
 	if l.Behind >= farBehind || l.Behind > 0 && l.BehindFor >= longBehind.Seconds() {
 		add("behind", where, fmt.Sprintf("%d bytes are not read yet, some for %v", l.Behind, time.Duration(l.BehindFor)*time.Second), time.Time{})
 	}
-	open := 0
+	judgeFiles(l, young, stream, add)
+}
+
+// judgeFiles tells of files that can't be read, those alike together, and of a log
+// of which nothing is read. That can be another thing than a file: a stream.
+func judgeFiles(l *control.LogStatus, young, stream bool, add func(kind, where, text string, since time.Time)) {
+	where := "log " + l.Name
+	read := false
 	failing := map[string]int{} // files by what is wrong with them
-	for _, f := range l.Files {
-		if state := source.State(f.State); state == source.Failing || state == source.Refused {
-			failing[f.Err]++
-		}
-	}
 	for _, f := range l.Files {
 		switch source.State(f.State) {
 		case source.Failing, source.Refused:
-			if n := failing[f.Err]; n > 0 { // the first of them
-				add("failing", where, f.Path+andMore(n-1)+" can't be read"+orText(f.Err), time.Time{})
-			}
-			failing[f.Err] = 0
+			failing[f.Err]++
 		case source.Following, source.Renamed, source.Deleted:
-			open++
+			read = true
 		}
 	}
-	if open == 0 && !young {
+	said := map[string]bool{}
+	for _, f := range l.Files {
+		if n := failing[f.Err]; n > 0 && !said[f.Err] && (f.State == string(source.Failing) || f.State == string(source.Refused)) {
+			said[f.Err] = true
+			add("failing", where, f.Path+andMore(n-1)+" can't be read"+orText(f.Err), time.Time{})
+		}
+	}
+	switch {
+	case read || young || len(failing) > 0:
+	case !stream || len(l.Files) == 0:
 		add("blind", where, "there is no file to read", time.Time{})
+	case l.Files[0].State == string(source.Ended):
+		add("blind", where, l.Files[0].Path+" has ended, no more lines will come", l.LastLine)
+	default:
+		add("blind", where, l.Files[0].Path+" isn't there yet"+orText(l.Files[0].Err), time.Time{})
 	}
 }
 

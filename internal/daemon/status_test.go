@@ -192,7 +192,35 @@ func TestJudge(t *testing.T) {
 	} {
 		s := good()
 		c.change(s)
-		judge(s, nil)
+		judge(s, nil, nil)
 		t.Run(name, func(t *testing.T) { wantProblems(t, s, c.want...) })
+	}
+}
+
+// What is no file is not spoken of as one, and trouble that is told is not told
+// twice.
+func TestJudgeWhatIsRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		file   control.FileStatus
+		stream bool
+		want   string // the only problem's text; "": none
+	}{
+		"a file that fails":   {control.FileStatus{Path: "/l/a", State: string(source.Failing), Err: "permission denied"}, false, "/l/a can't be read: permission denied"},
+		"a file that waits":   {control.FileStatus{Path: "/l/a", State: string(source.Waiting)}, false, "there is no file to read"},
+		"a stream":            {control.FileStatus{Path: "stdin", State: string(source.Following)}, true, ""},
+		"a stream that fails": {control.FileStatus{Path: "journal:x.service", State: string(source.Failing), Err: "no journalctl"}, true, "journal:x.service can't be read: no journalctl"},
+		"a pipe that waits":   {control.FileStatus{Path: "fifo:/p", State: string(source.Waiting), Err: "open: no such file or directory"}, true, "fifo:/p isn't there yet: open: no such file or directory"},
+		"a stream that ended": {control.FileStatus{Path: "stdin", State: string(source.Ended)}, true, "stdin has ended, no more lines will come"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &control.Status{Logs: []control.LogStatus{{Name: "u", Files: []control.FileStatus{c.file}}}}
+			judge(s, nil, map[string]bool{"u": c.stream})
+			switch {
+			case c.want == "" && len(s.Problems) > 0:
+				t.Errorf("got %+v, want none", s.Problems)
+			case c.want != "" && (len(s.Problems) != 1 || s.Problems[0].Text != c.want):
+				t.Errorf("got %+v, want %q", s.Problems, c.want)
+			}
+		})
 	}
 }
