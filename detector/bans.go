@@ -53,6 +53,9 @@ func (e *Engine) noteNetwork(p netip.Prefix, n int) {
 // banned reports whether the candidate's target, its address alone or a
 // network that holds it is banned at the event's time.
 func (e *Engine) banned(c *candidate, owner int) bool {
+	if e.recall != nil {
+		return e.recallsBan(c, owner)
+	}
 	if e.bans.len() == 0 {
 		return false
 	}

@@ -32,7 +32,7 @@ func (j *jail) ruling(limit int) *rule {
 
 // deny decides against a client that is denied.
 func (e *Engine) deny(v *Verdict, c *candidate) {
-	if !e.deniedBefore(c) {
+	if e.recall == nil && !e.deniedBefore(c) {
 		e.decide(v, c, e.denied.ruling())
 	}
 }
@@ -71,7 +71,7 @@ func (e *Engine) judge(v *Verdict, c *candidate, r *rule) Decision {
 		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
 		Time: c.time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
 		History: e.history(r),
-		Observe: r.observe, Actions: r.actions, Line: c.at,
+		Observe: r.observe, Enforced: r.owner == enforced, Actions: r.actions, Line: c.at,
 	}
 	if g := e.rules.opt.Guard; g != nil {
 		target, reason := g.Check(c.target, c.client)

@@ -33,8 +33,11 @@ type Decision struct {
 	Since   int64
 	Until   int64 // Since + Ban
 	Observe bool
-	Actions []string
-	Line    Line
+	// Enforced says that its ban ends all counting of its target, not only that
+	// of the jail.
+	Enforced bool
+	Actions  []string
+	Line     Line
 
 	// Past says that the ban would already be over when it was decided (old
 	// lines were being caught up with): the offence counts, nothing is to be

@@ -29,6 +29,7 @@ type Engine struct {
 	hostsPast int            // counts of offences of single IPv6 addresses
 	histories map[string]int // how many counts of offences each has
 	pardons   *pardons       // nil: nobody is forgiven anything
+	recall    *recall        // nil: lines are new
 
 	ev      event
 	verdict Verdict
@@ -132,11 +133,18 @@ func (e *Engine) Fits(jail string) uint64 {
 // the line's own time, as in a replay. The result is valid until the next
 // call.
 func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdict {
-	v := &e.verdict
-	*v = Verdict{Decisions: v.Decisions[:0]}
+	v := e.line(l, line, cut, at, now)
 	if cut {
 		l.Cut++
 	}
+	l.Steps[v.Step]++
+	return v
+}
+
+// line is Line without the counters of lines.
+func (e *Engine) line(l *Log, line []byte, cut bool, at Line, now int64) *Verdict {
+	v := &e.verdict
+	*v = Verdict{Decisions: v.Decisions[:0]}
 	e.bind(l)
 	e.ev.reset()
 	err := l.format.Parse(line, cut, &e.ev.Event)
@@ -152,7 +160,6 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 	default:
 		v.Step, v.Err = StepUnparsed, err
 	}
-	l.Steps[v.Step]++
 	return v
 }
 
@@ -165,7 +172,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 		return
 	}
 	v.Client = client
-	if e.allow != nil && e.allow.Contains(client) {
+	if e.allows(client) {
 		v.Step = StepAllowed
 		return
 	}
@@ -200,6 +207,14 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 		return
 	}
 	e.count(l, v, &c, forgiven)
+}
+
+// allows reports whether a client is allowed.
+func (e *Engine) allows(client netip.Addr) bool {
+	if e.recall != nil {
+		return e.recall.allows(client)
+	}
+	return e.allow != nil && e.allow.Contains(client)
 }
 
 // plane corrects how a client was found by what is known of the log and the
@@ -250,7 +265,9 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 		if !j.matcher.holds(&e.ev) {
 			continue
 		}
-		j.fits++
+		if e.recall == nil {
+			j.fits++
+		}
 		if e.pardons.forgives(j.Name) {
 			forgiven = true
 			continue
@@ -262,7 +279,9 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 			continue
 		}
 		v.Step = StepCounted
-		if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
+		if e.recall != nil {
+			e.recount(j, c)
+		} else if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
 			e.decide(v, c, j.ruling(limit))
 		}
 	}

@@ -83,8 +83,12 @@ func (e *Engine) offended(history string, tried bool, target netip.Prefix, count
 }
 
 // RestoreOffence tells the engine of earlier decisions against a target: how
-// many there were, and the event time of the latest.
+// many there were, and the event time of the latest. If it knows of more, which
+// were only observed, that stays.
 func (e *Engine) RestoreOffence(history string, target netip.Prefix, count int, last time.Time) {
+	if o, _, ok := e.past.get(offenceKey{keyOf(target), history, false}, last.UnixNano()); ok && o.count > count {
+		return
+	}
 	e.offended(history, false, target, count, last.UnixNano())
 }
 

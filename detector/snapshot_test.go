@@ -16,32 +16,12 @@ import (
 // that observe, wanted agents and denied addresses included.
 func TestSnapshotEqualsGoingOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := Options{
-			Remember: time.Duration(rapid.IntRange(5, 2000).Draw(t, "remember")) * time.Second, SharedHistory: rapid.Bool().Draw(t, "shared"),
-			Wanted: []Wanted{{Name: "w", Agents: []string{"uptime"}, Limit: rapid.IntRange(1, 4).Draw(t, "wanted"), Window: 7 * time.Second}},
-			Deny:   &Deny{From: []netip.Prefix{netip.MustParsePrefix("203.0.113.9/32")}, Ban: ladder(t), Observe: rapid.Bool().Draw(t, "deny observes")},
-		}
-		for i := range rapid.IntRange(1, 3).Draw(t, "jails") {
-			o.Jails = append(o.Jails, Jail{
-				Name: fmt.Sprintf("j%d", i), Logs: []string{"l"}, Ban: ladder(t),
-				Limit:     rapid.IntRange(0, 6).Draw(t, "limit"),
-				Window:    time.Duration(rapid.IntRange(1, 30).Draw(t, "window")) * time.Second,
-				Observe:   rapid.IntRange(0, 2).Draw(t, "observe") == 0,
-				Overrides: []Override{{netip.MustParsePrefix("203.0.113.2/32"), rapid.IntRange(0, 12).Draw(t, "other")}},
-			})
-		}
+		o := anyRules(t)
 		whole, cut := NewEngine(o), NewEngine(o)
 		wholeLog, cutLog := nginxLog(t, whole), nginxLog(t, cut)
 		sec := 1000
 		for range rapid.IntRange(1, 200).Draw(t, "events") {
-			sec += rapid.SampledFrom([]int{0, 0, 0, 1, 1, 3, 10, 70}).Draw(t, "step")
-			at := sec
-			if rapid.IntRange(0, 4).Draw(t, "late?") == 0 {
-				at -= rapid.SampledFrom([]int{1, 2, 5, 20, 100, 700}).Draw(t, "by")
-			}
-			client := rapid.SampledFrom([]string{"203.0.113.1", "203.0.113.2", "203.0.113.9", "2001:db8::1", "2001:db8::2", "64:ff9b::1"}).Draw(t, "client")
-			agent := rapid.SampledFrom([]string{"x", "x", "uptime"}).Draw(t, "agent")
-			text := []byte(line(client, at, "GET / HTTP/1.1", 200, agent, "-"))
+			text := anyLine(t, &sec)
 			if rapid.IntRange(0, 7).Draw(t, "cut?") == 0 {
 				s := cut.Snapshot()
 				cut = NewEngine(o)
@@ -67,6 +47,37 @@ func TestSnapshotEqualsGoingOn(t *testing.T) {
 			t.Fatalf("%+v after cuts, want %+v", b, a)
 		}
 	})
+}
+
+// anyRules are some of each kind.
+func anyRules(t *rapid.T) Options {
+	o := Options{
+		Remember: time.Duration(rapid.IntRange(5, 2000).Draw(t, "remember")) * time.Second, SharedHistory: rapid.Bool().Draw(t, "shared"),
+		Wanted: []Wanted{{Name: "w", Agents: []string{"uptime"}, Limit: rapid.IntRange(1, 4).Draw(t, "wanted"), Window: 7 * time.Second}},
+		Deny:   &Deny{From: []netip.Prefix{netip.MustParsePrefix("203.0.113.9/32")}, Ban: ladder(t), Observe: rapid.Bool().Draw(t, "deny observes")},
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "jails") {
+		o.Jails = append(o.Jails, Jail{
+			Name: fmt.Sprintf("j%d", i), Logs: []string{"l"}, Ban: ladder(t),
+			Limit:     rapid.IntRange(0, 6).Draw(t, "limit"),
+			Window:    time.Duration(rapid.IntRange(1, 30).Draw(t, "window")) * time.Second,
+			Observe:   rapid.IntRange(0, 2).Draw(t, "observe") == 0,
+			Overrides: []Override{{netip.MustParsePrefix("203.0.113.2/32"), rapid.IntRange(0, 12).Draw(t, "other")}},
+		})
+	}
+	return o
+}
+
+// anyLine is the next one after a second, which it moves on.
+func anyLine(t *rapid.T, sec *int) []byte {
+	*sec += rapid.SampledFrom([]int{0, 0, 0, 1, 1, 3, 10, 70}).Draw(t, "step")
+	at := *sec
+	if rapid.IntRange(0, 4).Draw(t, "late?") == 0 {
+		at -= rapid.SampledFrom([]int{1, 2, 5, 20, 100, 700}).Draw(t, "by")
+	}
+	client := rapid.SampledFrom([]string{"203.0.113.1", "203.0.113.2", "203.0.113.9", "2001:db8::1", "2001:db8::2", "64:ff9b::1"}).Draw(t, "client")
+	agent := rapid.SampledFrom([]string{"x", "x", "uptime"}).Draw(t, "agent")
+	return []byte(line(client, at, "GET / HTTP/1.1", 200, agent, "-"))
 }
 
 // contents is all that a snapshot holds, in an order of its own.
@@ -182,56 +193,6 @@ func TestRestoreUnderPardons(t *testing.T) {
 		if got := third(t, e, tt.client); got != tt.decides {
 			t.Errorf("pardon %s %q up to %d: %s decides: %v, want %v", tt.pardon, tt.jail, tt.before, tt.client, got, tt.decides)
 		}
-	}
-}
-
-func TestConsume(t *testing.T) {
-	for _, tt := range []struct {
-		jail    string
-		target  string
-		upTo    int
-		decides bool
-	}{
-		{"web", "203.0.113.1/32", 20, false},
-		{"web", "203.0.113.1/32", 10, false}, // one of two is left
-		{"", "203.0.113.1/32", 20, false},
-		{SharedHistory, "203.0.113.1/32", 20, false},
-		{"web", "203.0.113.1/32", 9, true},
-		{DenyName, "203.0.113.1/32", 20, true}, // a denial uses nothing up
-		{"web", "203.0.113.2/32", 20, true},
-	} {
-		e, _ := snapshotted(t, "203.0.113.1")
-		e.Consume(tt.jail, netip.MustParsePrefix(tt.target), second(tt.upTo))
-		e.windows.check(t)
-		if got := third(t, e, "203.0.113.1"); got != tt.decides {
-			t.Errorf("%q %s up to %d: decides: %v, want %v", tt.jail, tt.target, tt.upTo, got, tt.decides)
-		}
-	}
-}
-
-// What is told afterwards replaces what ran and what was counted; what is over
-// by the clock, and what was only tried out, nobody else knows.
-func TestRejoin(t *testing.T) {
-	e, _ := snapshotted(t)
-	one, two := netip.MustParsePrefix("203.0.113.1/32"), netip.MustParsePrefix("203.0.113.2/32")
-	now := time.Unix(0, second(100))
-	e.Restore(one, "web", true, now.Add(time.Second))
-	e.Restore(two, "web", true, now)
-	e.offended("web", false, one, 3, second(50))
-	e.offended("web", true, one, 4, second(50))
-	if !e.Knows("web", one, time.Unix(0, second(50))) || e.Knows("web", one, time.Unix(0, second(51))) || e.Knows("web", two, time.Unix(0, second(50))) {
-		t.Error("Knows is wrong before")
-	}
-	e.Rejoin(now)
-	s := e.Snapshot()
-	if len(s.Bans) != 1 || s.Bans[0].Target != two {
-		t.Errorf("bans left: %+v", s.Bans)
-	}
-	if want := []SnapshotOffence{{"web", one, true, 4, second(50)}}; !slices.Equal(s.Offences, want) {
-		t.Errorf("offences left: %+v, want %+v", s.Offences, want)
-	}
-	if e.Knows("web", one, time.Unix(0, second(50))) {
-		t.Error("Knows is wrong afterwards")
 	}
 }
 

@@ -225,6 +225,7 @@ func (d *daemon) endAllowances(now time.Time) {
 // banned and must not be is let go.
 func (e *engine) setAllow(a allowed, now time.Time) {
 	if a.version >= e.allowed.version {
+		e.noteAllowed(e.allowed.list, a.list)
 		e.allowed = a
 	}
 	e.detect.SetAllow(e.allowed.list)

@@ -97,7 +97,8 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		storm:   newStorm(c.MaxBansPerMinute, time.Now()),
 		breaker: d.breaker, memory: newMemory(d, time.Now()),
 	}
-	e.detect = detector.NewEngine(rulesOf(c, d.allow.all(), &sparing{d.guard, d.breaker}))
+	e.allowed.list = d.allow.all()
+	e.detect = detector.NewEngine(rulesOf(c, e.allowed.list, &sparing{d.guard, d.breaker}))
 	e.offences = newHistory(maxOffences, e.detect.Remember)
 	parsers, err := formatsOf(c)
 	if err != nil {
@@ -244,6 +245,9 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		if v.Step == detector.StepBanned {
 			e.bans.seen(v)
 		}
+		if len(v.Decisions) > 0 {
+			e.notes.counts(&p, at.Offset+1, false)
+		}
 		for i := range v.Decisions {
 			e.decided(&v.Decisions[i], now)
 		}
@@ -258,7 +262,7 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		l.skew.add(now, latest)
 	}
 	if b.Final {
-		e.noteFinished(b, now)
+		e.noteFinished(b)
 		e.update.ForgetPositions = append(e.update.ForgetPositions, p.Key())
 		delete(e.positions, p.Key())
 	} else {
@@ -286,6 +290,7 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		}
 		return
 	}
+	e.noteDecision(d)
 	attrs = append(attrs, "offence", d.Offence)
 	offence := state.Offence{Jail: d.History, Target: d.Target, Count: d.Offence, Last: time.Unix(0, d.Time)}
 	if d.Past {
@@ -373,6 +378,7 @@ func (e *engine) enforce(b *state.Ban) {
 // lift ends a ban, which is off the table, before its time.
 func (e *engine) lift(b *state.Ban) {
 	e.detect.Unban(b.Target)
+	e.note(state.Note{What: state.NoteLifted, Target: b.Target})
 	e.touch(b)
 	for name, r := range e.reconciler {
 		if !b.Until(name).IsZero() {

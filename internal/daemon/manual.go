@@ -90,6 +90,7 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 	}
 	e.touch(ban)
 	e.tellDetector(ban)
+	e.noteBan(ban)
 	e.handOver()
 	r.Until, r.Actions = ban.Until(""), owner.Actions
 	if r.Until.After(owner.Until) && len(r.Notes) == 0 {
@@ -287,8 +288,7 @@ func (e *engine) disown(h *heldBan, jail string) {
 	h.Owners = slices.DeleteFunc(slices.Clone(h.Owners), func(o state.Owner) bool { return o.Jail == jail })
 	e.bans.moved(h)
 	e.touch(&h.Ban)
-	e.detect.Unban(h.Target)
-	e.tellDetector(&h.Ban)
+	e.retell(&h.Ban)
 	for name, r := range e.reconciler {
 		was, is := before.Until(name), h.Until(name)
 		switch {

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"bytes"
+	"net/netip"
 	"slices"
 	"time"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/state"
 )
@@ -42,7 +44,7 @@ func newNotes() notes {
 }
 
 // note has something stored that the lines don't tell.
-func (e *engine) note(n state.Note, now time.Time) {
+func (e *engine) note(n state.Note) {
 	s := &e.notes
 	if !s.on || s.full {
 		return
@@ -52,13 +54,13 @@ func (e *engine) note(n state.Note, now time.Time) {
 		s.full = true
 		n = state.Note{What: state.NoteFull}
 	}
-	e.addNote(n, now)
+	e.addNote(n)
 }
 
-func (e *engine) addNote(n state.Note, now time.Time) {
+func (e *engine) addNote(n state.Note) {
 	s := &e.notes
 	// By the clock, so that no two state files have the same numbers.
-	n.N = max(s.last+1, uint64(now.UnixNano()))
+	n.N = max(s.last+1, uint64(time.Now().UnixNano()))
 	s.last = n.N
 	s.kept = append(s.kept, kept{n.N, n.Weight()})
 	s.weight += n.Weight()
@@ -84,7 +86,7 @@ func (s *notes) counts(p *state.Position, offset int64, anew bool) {
 }
 
 // noteFinished notes that a file has been read to its end, with its last batch.
-func (e *engine) noteFinished(b *source.Batch, now time.Time) {
+func (e *engine) noteFinished(b *source.Batch) {
 	p := state.Position(b.Position)
 	if !isFile(&p) {
 		return
@@ -98,13 +100,13 @@ func (e *engine) noteFinished(b *source.Batch, now time.Time) {
 		r.Torn = p.Offset - begins
 	}
 	delete(e.notes.moved, p.Key())
-	e.note(state.Note{What: state.NoteFinished, Reached: []state.Reached{r}}, now)
+	e.note(state.Note{What: state.NoteFinished, Reached: []state.Reached{r}})
 }
 
 // mark notes that a snapshot is taken, and returns its number. If more is stored
 // by now than one snapshot needs, since none became durable, it is given up:
 // whatever follows from the one before can't be told any more.
-func (e *engine) mark(now time.Time) uint64 {
+func (e *engine) mark() uint64 {
 	s := &e.notes
 	e.forgetNotes(e.snapshots.stored.Load())
 	total := 0
@@ -116,7 +118,7 @@ func (e *engine) mark(now time.Time) uint64 {
 	}
 	clear(s.moved)
 	s.on, s.full = true, false
-	e.addNote(state.Note{What: state.NoteSnapshot}, now)
+	e.addNote(state.Note{What: state.NoteSnapshot})
 	s.weight = 1
 	return s.last
 }
@@ -166,4 +168,77 @@ func notesSince(list []state.Note, mark uint64) (since []state.Note, ok bool) {
 		return nil, false
 	}
 	return list[i+1:], true
+}
+
+// noteDecision notes a decision that the guard does not refuse.
+func (e *engine) noteDecision(d *detector.Decision) {
+	until := d.Until
+	if d.Past {
+		until = d.Time + int64(d.Ban)
+	}
+	e.note(state.Note{
+		What: state.NoteDecided, Jail: d.Jail, Target: d.Target, Client: d.Client, Event: time.Unix(0, d.Time),
+		Until: time.Unix(0, until), Offence: d.Offence, Enforced: d.Enforced, Observe: d.Observe,
+	})
+}
+
+// noteBan notes a ban as it is from now on, which no line has decided.
+func (e *engine) noteBan(b *state.Ban) {
+	for i := range b.Owners {
+		o := &b.Owners[i]
+		e.note(state.Note{
+			What: state.NoteBanned, Jail: o.Jail, Target: b.Target, Until: o.Until,
+			Enforced: slices.ContainsFunc(o.Actions, e.keepsAway),
+		})
+	}
+}
+
+// noteAllowed notes that others are allowed than before.
+func (e *engine) noteAllowed(before, now []netip.Prefix) {
+	n := state.Note{What: state.NoteAllowed, Allow: missing(now, before), Disallow: missing(before, now)}
+	if len(n.Allow)+len(n.Disallow) > 0 {
+		e.note(n)
+	}
+}
+
+// missing lists those that are in one list and not in the other.
+func missing(in, from []netip.Prefix) (list []netip.Prefix) {
+	there := make(map[netip.Prefix]bool, len(from))
+	for _, p := range from {
+		there[p] = true
+	}
+	for _, p := range in {
+		if !there[p] {
+			there[p] = true
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// allowedAfter lists who was allowed in the end.
+func allowedAfter(allowed []netip.Prefix, since []state.Note) []netip.Prefix {
+	for i := range since {
+		if n := &since[i]; n.What == state.NoteAllowed {
+			allowed = append(missing(allowed, n.Disallow), n.Allow...)
+		}
+	}
+	return allowed
+}
+
+// changesOf are notes as the detector takes them, one for one.
+func changesOf(list []state.Note) []detector.Change {
+	kinds := map[string]detector.ChangeKind{
+		state.NoteDecided: detector.Decided, state.NoteBanned: detector.Banned, state.NoteAdopted: detector.UsedUp,
+		state.NoteLifted: detector.Lifted, state.NoteAllowed: detector.Allowed,
+	}
+	out := make([]detector.Change, len(list))
+	for i := range list {
+		n := &list[i]
+		out[i] = detector.Change{
+			Kind: kinds[n.What], Target: n.Target, Client: n.Client, Jail: n.Jail, Until: n.Until.UnixNano(),
+			Enforced: n.Enforced, Observe: n.Observe, Time: n.Event.UnixNano(), Offence: n.Offence, Allow: n.Allow, Disallow: n.Disallow,
+		}
+	}
+	return out
 }

@@ -324,8 +324,7 @@ func (e *engine) use(n *next, list []*enforcer, now time.Time) (before, after in
 		renewed, dropped := rules.renew(&h.Ban), e.dropGone(h)
 		if renewed || dropped {
 			e.touch(&h.Ban)
-			e.detect.Unban(h.Target)
-			e.tellDetector(&h.Ban)
+			e.retell(&h.Ban)
 		}
 		for name, r := range e.reconciler {
 			switch end := h.Ban.Until(name); {

@@ -12,7 +12,7 @@ import (
 
 // After a start with a snapshot of the windows, the lines between it and the
 // stored positions are read again, to fill the windows. All that came of them
-// is known already: nothing is decided. Until the last of them is read, lines
+// is noted: nothing is decided. Until the last of them is read, lines
 // that are new wait: what they become depends on the others.
 
 const (
@@ -30,6 +30,7 @@ const (
 // rereading is what is left to do of a reading again.
 type rereading struct {
 	waiting  int             // files that have not been read up to where they were
+	turns    int             // of what has happened since the snapshot
 	offences []state.Offence // as they are stored
 	held     []*source.Batch
 	size     int       // bytes of those
@@ -45,7 +46,18 @@ type again struct {
 	position state.Position // what is stored for it
 	next     int64          // up to where it has been read
 	begun    bool
-	reached  bool
+	done     bool // all of that has been read
+
+	// reached is how far it had been counted when something happened, in order;
+	// what is behind is taken off.
+	reached []turnAt
+}
+
+// turnAt says that lines before an offset were counted before something
+// happened, which is the next after that many others.
+type turnAt struct {
+	offset int64
+	turn   int
 }
 
 // take takes a batch to where it belongs.
@@ -108,7 +120,7 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	size, lines := f.old(b)
 	if size > 0 {
 		if e.again != nil {
-			e.recount(b, b.Data[:size])
+			e.recount(f, b, b.Data[:size])
 			e.again.deadline = now.Add(rereadPatience)
 		}
 		b.Data = b.Data[size:]
@@ -177,10 +189,10 @@ func (f *again) old(b *source.Batch) (size, lines int) {
 
 // reached notes that a file has been read up to where it was.
 func (e *engine) reached(f *again) {
-	if !f.reached && e.again != nil {
+	if !f.done && e.again != nil {
 		e.again.waiting--
 	}
-	f.reached = true
+	f.done = true
 }
 
 func (e *engine) forgetKnown(f *again) {
@@ -188,23 +200,38 @@ func (e *engine) forgetKnown(f *again) {
 	delete(e.known, f.position.Key())
 }
 
-// recount takes lines that were counted before through the detector. What it
-// decides was decided before, and the log's counters are of new lines.
-func (e *engine) recount(b *source.Batch, lines []byte) {
+// recount takes lines that were counted before through the detector again. All
+// that came of them is known.
+func (e *engine) recount(f *again, b *source.Batch, lines []byte) {
 	l := e.logs[b.File.Log]
 	if l == nil {
 		return
 	}
-	counters := l.LogCounters
-	defer func() { l.LogCounters = counters }()
 	at := detector.Line{Path: b.File.Path, Dev: b.File.Dev, Ino: b.File.Ino, Offset: b.Offset}
+	n := 0
 	for line := range bytes.Lines(lines) {
-		v := e.detect.Line(l.Log, bytes.TrimSuffix(line, []byte{'\n'}), b.Cut, at, 0)
-		if v.Time != 0 && (e.oldest == 0 || v.Time < e.oldest) {
-			e.oldest = v.Time
+		if b.Starts != nil {
+			at.Offset = b.Starts[n]
+		}
+		v := e.detect.Again(l.Log, bytes.TrimSuffix(line, []byte{'\n'}), b.Cut, at, f.turn(at.Offset, e.again.turns))
+		if v != 0 && (e.oldest == 0 || v < e.oldest) {
+			e.oldest = v
 		}
 		at.Offset += int64(len(line))
+		n++
 	}
+}
+
+// turn is how many of all changes since the snapshot came before a line. Lines
+// are asked for in their order.
+func (f *again) turn(offset int64, all int) int {
+	for len(f.reached) > 0 && f.reached[0].offset <= offset {
+		f.reached = f.reached[1:]
+	}
+	if len(f.reached) == 0 {
+		return all
+	}
+	return f.reached[0].turn
 }
 
 // settle ends the reading again: the detector is told what is in force and
@@ -215,28 +242,16 @@ func (e *engine) settle(now time.Time) {
 	if r.waiting > 0 {
 		e.log.Warn("not all lines since the last snapshot of the windows could be read again: some windows lack events", "files", r.waiting)
 	}
-	for i := range r.offences {
-		if o := &r.offences[i]; !e.detect.Knows(o.Jail, o.Target, o.Last) {
-			e.detect.Consume(o.Jail, o.Target, o.Last.UnixNano())
-		}
-	}
-	for _, h := range e.bans.bans {
-		for i := range h.Owners {
-			switch o := &h.Owners[i]; {
-			case o.Jail == adoptedJail: // whoever has decided it did not get to storing that
-				e.detect.Consume("", h.Target, now.UnixNano())
-			case len(o.Actions) == 0 && !e.detect.Observes(h.Target, o.Jail):
-				e.detect.Consume(o.Jail, h.Target, o.Event.UnixNano())
-			}
-		}
-	}
-	e.detect.Rejoin(now)
+	e.detect.Recalled(now)
 	for i := range r.offences {
 		if o := &r.offences[i]; e.offences.keys[o.Key()] != nil {
 			e.detect.RestoreOffence(o.Jail, o.Target, o.Count, o.Last)
 		}
 	}
 	for _, h := range e.bans.bans {
+		if h.owner(adoptedJail) >= 0 { // whoever has decided it did not get to storing that
+			e.detect.UseUp(h.Target)
+		}
 		e.tellDetector(&h.Ban)
 	}
 	for _, b := range r.held {
@@ -272,12 +287,15 @@ func (e *engine) lastOfStreams(batches <-chan *source.Batch, now time.Time) {
 // since read again. It comes after takeUp.
 func (e *engine) goOn(w *state.Windows, p *rereadPlan, now time.Time) {
 	n := e.detect.RestoreSnapshot(countedIn(w))
+	e.detect.Recall(w.Allowed, changesOf(p.since))
+	e.again.turns = len(p.since)
+	e.noteAllowed(allowedAfter(w.Allowed, p.since), e.allowed.list)
 	e.known = p.files
 	for _, f := range e.known {
 		if f.upTo > f.from {
 			e.again.waiting++
 		} else {
-			f.reached = true
+			f.done = true
 		}
 	}
 	e.again.deadline, e.again.end = now.Add(firstPatience), now.Add(rereadLimit)

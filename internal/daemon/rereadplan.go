@@ -22,6 +22,8 @@ type rereadPlan struct {
 	resume []state.Position             // of all files
 	bytes  int64                        // to be read again
 
+	since []state.Note // what has happened since the snapshot
+
 	counted map[string]source.Position // by log, up to where a journal is read again
 	lost    int                        // files with lines since the snapshot that can't be read again
 
@@ -58,7 +60,7 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 	case slices.ContainsFunc(since, func(n state.Note) bool { return n.What == state.NoteFull }):
 		return nil, errors.New("more has been decided since than is kept for that")
 	}
-	p := &rereadPlan{files: map[state.PositionKey]*again{}, counted: map[string]source.Position{}, look: look}
+	p := &rereadPlan{since: since, files: map[state.PositionKey]*again{}, counted: map[string]source.Position{}, look: look}
 	then := map[state.PositionKey]*state.Position{}
 	followed := map[string]bool{} // logs of which the snapshot knows a file
 	for i := range w.Positions {
@@ -199,8 +201,25 @@ func (p *rereadPlan) addFile(now, was *state.Position, followed bool) error {
 // again has a file read from a position up to where all was counted before.
 func (p *rereadPlan) again(from state.Position, file *state.Position, upTo int64) {
 	p.resume = append(p.resume, from)
-	p.files[from.Key()] = &again{from: from.Offset, upTo: upTo, position: *file}
+	p.files[from.Key()] = &again{from: from.Offset, upTo: upTo, position: *file, reached: p.reached(from.Key(), file.Key())}
 	p.bytes += upTo - from.Offset
+}
+
+// reached lists how far a file had been counted when something happened. The
+// number of its device can have changed since.
+func (p *rereadPlan) reached(keys ...state.PositionKey) (list []turnAt) {
+	for turn := range p.since {
+		for _, r := range p.since[turn].Reached {
+			if !slices.Contains(keys, r.Key()) {
+				continue
+			}
+			if r.Anew {
+				list = nil
+			}
+			list = append(list, turnAt{r.Offset, turn})
+		}
+	}
+	return list
 }
 
 // addFinished plans how a file is read that has no position any more. If it was

@@ -22,6 +22,11 @@ func (e *engine) restore(d *daemon) {
 		mark = d.windows.Mark
 	}
 	e.takeUpNotes(d.loaded.Notes, mark)
+	if plan != nil { // what is noted from now on comes after their lines
+		for _, f := range plan.files {
+			e.notes.counts(&f.position, f.upTo, false)
+		}
+	}
 	e.takeUp(d.loaded, d.adopted, now)
 	if plan != nil {
 		d.loaded.Positions, d.counted = plan.resume, plan.counted
@@ -84,6 +89,10 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 			e.touch(&b)
 		}
 		added = append(added, e.bans.restore(b, now))
+		if isNew {
+			e.note(state.Note{What: state.NoteAdopted, Target: b.Target})
+			e.noteBan(&b)
+		}
 	}
 	before := e.bans.evicted
 	for e.bans.overfull() {
@@ -133,6 +142,14 @@ func (e *engine) tellDetector(b *state.Ban) {
 	for _, o := range b.Owners {
 		e.detect.Restore(b.Target, o.Jail, slices.ContainsFunc(o.Actions, e.keepsAway), o.Until)
 	}
+}
+
+// retell has a ban whose owners have changed kept as it is now.
+func (e *engine) retell(b *state.Ban) {
+	e.detect.Unban(b.Target)
+	e.note(state.Note{What: state.NoteLifted, Target: b.Target})
+	e.tellDetector(b)
+	e.noteBan(b)
 }
 
 // keepsAway reports whether an action of that name is in use, and does more

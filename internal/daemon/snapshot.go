@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type snapshots struct {
 	taken chan *snapshot
 
 	next    time.Time // not before
+	soonest time.Time // not before, however much has happened
 	changes uint64    // that were handed over
 
 	// Of the last one that is stored: up to which change it reaches, and its
@@ -54,6 +56,7 @@ type snapshot struct {
 	mark      uint64 // of its note
 	reaches   uint64 // up to which change
 	positions []state.Position
+	allowed   []netip.Prefix
 	counted   *detector.Snapshot
 }
 
@@ -68,7 +71,11 @@ func newSnapshots(d *daemon) *snapshots {
 // until there is one, a crash has windows begin at zero.
 func (e *engine) snapshot(now time.Time) {
 	s := e.snapshots
-	if s.upToDate() || e.again != nil || now.Before(s.next) {
+	due := s.next
+	if e.notes.weight > e.notes.max/2 {
+		due = s.soonest
+	}
+	if s.upToDate() || e.again != nil || now.Before(due) {
 		return
 	}
 	select {
@@ -78,7 +85,8 @@ func (e *engine) snapshot(now time.Time) {
 	}
 	begun := time.Now()
 	s.taken <- e.count(now)
-	s.next = now.Add(max(s.every, snapshotCost*time.Since(begun)))
+	s.soonest = now.Add(snapshotCost * time.Since(begun))
+	s.next = now.Add(max(s.every, s.soonest.Sub(now)))
 }
 
 // upToDate reports whether nothing has changed since the last one that is stored.
@@ -86,7 +94,7 @@ func (s *snapshots) upToDate() bool { return s.changes == s.reaches.Load() }
 
 // count takes a snapshot. All that belongs to it has been handed over then.
 func (e *engine) count(now time.Time) *snapshot {
-	s := &snapshot{at: now, mark: e.mark(now), counted: e.detect.Snapshot()}
+	s := &snapshot{at: now, mark: e.mark(), allowed: e.allowed.list, counted: e.detect.Snapshot()}
 	e.handOver()
 	s.reaches = e.snapshots.changes
 	for _, p := range e.positions {
@@ -153,6 +161,9 @@ func (s *snapshot) windows() *state.Windows {
 	w := &state.Windows{
 		Taken: s.at.UTC(), Mark: s.mark, Positions: s.positions, Rules: c.Rules,
 		Rule: c.Rule, Hi: c.Hi, Lo: c.Lo, Bits: c.Bits, Flags: c.Flags, Late: c.Late, Room: c.Room, Count: c.Count, Times: c.Times,
+	}
+	for _, p := range s.allowed {
+		w.Allowed = append(w.Allowed, p.Masked())
 	}
 	for _, b := range c.Bans {
 		w.Bans = append(w.Bans, state.WindowBan(b))

@@ -1,0 +1,336 @@
+package detector
+
+import (
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/gaissmai/bart"
+)
+
+// Change is something that happened after a snapshot and decided which lines
+// counted. Lines that were counted since, and are taken again, go by it: nothing
+// is decided a second time, and in whatever order they come.
+type Change struct {
+	Kind ChangeKind
+
+	Target   netip.Prefix
+	Client   netip.Addr // of Decided
+	Jail     string     // whose ban; DenyName
+	Until    int64      // when the ban ends by itself, in nanoseconds since the epoch
+	Enforced bool       // it ends all counting of its target, not only that of the jail
+
+	// Of Decided, for a rule that only observed: the event time, and the number
+	// of offences up to this one.
+	Observe bool
+	Time    int64
+	Offence int
+
+	Allow, Disallow []netip.Prefix // of Allowed
+}
+
+// ChangeKind says what a change was.
+type ChangeKind uint8
+
+const (
+	Nothing ChangeKind = iota
+	Decided            // a ban, by a line that used up what the jail had counted of its target
+	Banned             // a ban that used up nothing
+	UsedUp             // what all jails had counted of exactly that target
+	Lifted             // the bans of exactly that target ended
+	Allowed            // others were allowed
+)
+
+// recall is what the lines taken again go by. A turn is a place between the
+// changes: that of a line is the number of those that came before it.
+type recall struct {
+	changes []Change
+	turn    int // of the line at hand
+
+	bans     map[key][]turnBan
+	networks *bart.Lite      // targets of those that a client's target alone doesn't find
+	used     map[usedKey]int // the turn of the last line that was used up
+	usedUp   map[key]int     // the same, in all jails
+	allowed  *bart.Table[[]turns]
+}
+
+// turnBan is a ban, or the end of all of them.
+type turnBan struct {
+	turn   int // of the first line after it
+	lifted bool
+	owner  int
+	until  int64
+}
+
+type usedKey struct {
+	rule uint16
+	key  key
+}
+
+// turns are those from one up to and including another.
+type turns struct{ from, to int }
+
+// Recall prepares an engine, that has taken up a snapshot, for lines that were
+// counted since: see [Engine.Again]. allowed are those who were when it was
+// taken; changes are what has happened since, in order.
+func (e *Engine) Recall(allowed []netip.Prefix, changes []Change) {
+	r := &recall{
+		changes: changes, bans: map[key][]turnBan{}, networks: new(bart.Lite),
+		used: map[usedKey]int{}, usedUp: map[key]int{}, allowed: new(bart.Table[[]turns]),
+	}
+	e.recall = r
+	for _, p := range allowed {
+		r.allow(p, 0)
+	}
+	for i := range changes {
+		c := &changes[i]
+		switch c.Kind {
+		case Decided:
+			if j := e.jail(c.Jail); j != nil {
+				k := keyOf(e.Target(c.Client))
+				r.used[usedKey{j.rule, k}] = i
+				e.windows.drop(j.rule, k)
+			}
+			e.recallBan(c, i+1)
+		case Banned:
+			e.recallBan(c, i+1)
+		case UsedUp:
+			k := keyOf(c.Target.Masked())
+			r.usedUp[k] = i
+			e.UseUp(c.Target)
+		case Lifted:
+			k := keyOf(c.Target.Masked())
+			r.bans[k] = append(r.bans[k], turnBan{turn: i + 1, lifted: true})
+		case Allowed:
+			for _, p := range c.Disallow {
+				r.disallow(p, i)
+			}
+			for _, p := range c.Allow {
+				r.allow(p, i+1)
+			}
+		}
+	}
+}
+
+// recallBan notes a ban that lines from a turn on meet.
+func (e *Engine) recallBan(c *Change, turn int) {
+	owner := enforced
+	switch j := e.jail(c.Jail); {
+	case c.Enforced:
+	case c.Jail == DenyName:
+		owner = denyID
+	case j == nil:
+		return // the jail is gone
+	default:
+		owner = j.id
+	}
+	target := c.Target.Masked()
+	k := keyOf(target)
+	e.recall.bans[k] = append(e.recall.bans[k], turnBan{turn: turn, owner: owner, until: c.Until})
+	if !isTarget(target) {
+		e.recall.networks.Insert(target)
+	}
+}
+
+func (r *recall) allow(p netip.Prefix, turn int) {
+	p = p.Masked()
+	here, _ := r.allowed.Get(p)
+	if n := len(here); n > 0 && here[n-1].to == math.MaxInt {
+		return
+	}
+	r.allowed.Insert(p, append(here, turns{turn, math.MaxInt}))
+}
+
+func (r *recall) disallow(p netip.Prefix, turn int) {
+	if here, _ := r.allowed.Get(p.Masked()); len(here) > 0 {
+		here[len(here)-1].to = min(here[len(here)-1].to, turn)
+	}
+}
+
+// allows reports whether the client was allowed.
+func (r *recall) allows(client netip.Addr) bool {
+	if !r.allowed.Contains(client) {
+		return false
+	}
+	for _, here := range r.allowed.Supernets(single(client)) {
+		for _, x := range here {
+			if x.from <= r.turn && r.turn <= x.to {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// recalledUntil returns when the ban of a key by an owner was to end, as it was at the
+// turn of the line at hand.
+func (e *Engine) recalledUntil(bk banKey) (until int64, ok bool) {
+	if b := e.bans.entries[bk]; b != nil { // since before the snapshot
+		until, ok = b.until, true
+	}
+	for _, x := range e.recall.bans[bk.key] {
+		switch {
+		case x.turn > e.recall.turn:
+			return until, ok
+		case x.lifted:
+			until, ok = 0, false
+		case x.owner == bk.owner:
+			until, ok = max(until, x.until), true
+		}
+	}
+	return until, ok
+}
+
+// recallsBan is banned for a line that is taken again.
+func (e *Engine) recallsBan(c *candidate, owner int) bool {
+	runs := func(k key) bool {
+		until, ok := e.recalledUntil(banKey{k, owner})
+		return ok && until > c.time
+	}
+	if runs(c.key) {
+		return true
+	}
+	host := single(c.client)
+	if c.key.bits < 128 && runs(keyOf(host)) {
+		return true
+	}
+	if e.networks != nil && e.networks.Contains(c.client) {
+		for p := range e.networks.Supernets(host) {
+			if runs(keyOf(p)) {
+				return true
+			}
+		}
+	}
+	if e.recall.networks.Contains(c.client) {
+		for p := range e.recall.networks.Supernets(host) {
+			if runs(keyOf(p)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// recount counts an event that nothing has used up. It may be beyond the limit
+// by now, which is lower: then the next new one is what crosses it.
+func (e *Engine) recount(j *jail, c *candidate) {
+	r := e.recall
+	if last, used := r.used[usedKey{j.rule, c.key}]; used && r.turn <= last {
+		return
+	}
+	if last, used := r.usedUp[c.key]; used && r.turn <= last {
+		return
+	}
+	if limit := j.limits.of(c.client); limit > 0 {
+		e.windows.keep(j.rule, limit, c.key, c.time)
+	}
+}
+
+// Again takes a line that was counted before, as [Engine.Line] does, between
+// [Engine.Recall] and [Engine.Recalled]. turn is how many of the changes came
+// before it. It decides nothing, and no counters go on. It returns the line's
+// time, 0 if it has none.
+func (e *Engine) Again(l *Log, line []byte, cut bool, at Line, turn int) int64 {
+	late, refused, counters := e.windows.late, e.windows.refused, l.LogCounters
+	e.recall.turn = turn
+	v := e.line(l, line, cut, at, 0)
+	e.windows.late, e.windows.refused, l.LogCounters = late, refused, counters
+	return v.Time
+}
+
+// Recalled ends what Recall began. The bans and offences that are known are
+// those that only concern the counting: what is in force at now, and all
+// offences but those of rules that only observed, is to be told with
+// [Engine.Restore] and [Engine.RestoreOffence].
+func (e *Engine) Recalled(now time.Time) {
+	r := e.recall
+	r.turn = len(r.changes)
+	type end struct {
+		until int64
+		runs  bool
+	}
+	ends := map[banKey]end{}
+	for k, list := range r.bans {
+		for _, x := range list {
+			owners := []int{x.owner}
+			if x.lifted {
+				owners = e.owners()
+			}
+			for _, owner := range owners {
+				bk := banKey{k, owner}
+				until, ok := e.recalledUntil(bk)
+				ends[bk] = end{until, ok}
+			}
+		}
+	}
+	e.recall = nil
+	for bk, x := range ends {
+		if x.runs {
+			e.bans.put(bk, struct{}{}, x.until)
+		} else {
+			e.bans.delete(bk)
+		}
+	}
+	for bk, b := range e.bans.entries {
+		if b.until > now.UnixNano() {
+			e.bans.delete(bk)
+		}
+	}
+	for k := range e.past.entries {
+		if !k.tried && k.history != ObservedHistory {
+			e.past.delete(k)
+		}
+	}
+	for i := range r.changes {
+		e.recallOffence(&r.changes[i])
+	}
+}
+
+// owners are those that a ban can have.
+func (e *Engine) owners() []int {
+	list := []int{enforced, denyID}
+	for _, j := range e.jails {
+		list = append(list, j.id)
+	}
+	return list
+}
+
+// recallOffence notes the offence of a decision that was only observed: nobody
+// else knows of it.
+func (e *Engine) recallOffence(c *Change) {
+	if c.Kind != Decided || !c.Observe {
+		return
+	}
+	if before, forgiven := e.pardons.of(keyOf(c.Target), c.Jail); forgiven && c.Time <= before {
+		return
+	}
+	history, shared := c.Jail, e.rules.opt.SharedHistory
+	if shared {
+		history = ObservedHistory
+	}
+	e.offended(history, !shared, c.Target, c.Offence, c.Time)
+}
+
+// UseUp has what all jails have counted of exactly that target count no more: a
+// decision has used it up that the engine does not know.
+func (e *Engine) UseUp(target netip.Prefix) {
+	k := keyOf(target.Masked())
+	for _, j := range e.jails {
+		e.windows.drop(j.rule, k)
+	}
+}
+
+// drop forgets a window.
+func (t *table) drop(rule uint16, k key) {
+	if i, ok := t.index[tableKey{k.hi, k.lo, k.bits, rule}]; ok {
+		t.remove(i)
+	}
+}
+
+// keep counts an event and has it stay whether or not it crosses the limit: of
+// those beyond it the oldest goes.
+func (t *table) keep(rule uint16, limit int, k key, at int64) {
+	if o, _, i := t.count(rule, limit, k, at); o == crossing {
+		t.slot(i).win.takeBack(0)
+	}
+}
