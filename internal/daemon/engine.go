@@ -56,6 +56,7 @@ type engine struct {
 	// positions are how far files have been counted, for a log whose reading
 	// is begun anew.
 	positions map[state.PositionKey]state.Position
+	gone      map[string]time.Time // logs with positions that are not read, since when
 
 	storm     *storm
 	breaker   *breaker
@@ -92,7 +93,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put, allowLate: d.allowLate,
 		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
 		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
-		positions: map[state.PositionKey]state.Position{}, changed: map[netip.Prefix]struct{}{},
+		positions: map[state.PositionKey]state.Position{}, gone: map[string]time.Time{}, changed: map[netip.Prefix]struct{}{},
 		snapshots: newSnapshots(d), notes: newNotes(),
 		storm:   newStorm(c.MaxBansPerMinute, time.Now()),
 		breaker: d.breaker, memory: newMemory(d, time.Now()),
@@ -444,6 +445,7 @@ func (e *engine) upkeep(now time.Time) {
 	e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.forget(now)...)
 	e.forgetPardons(now)
 	e.endHolds(now)
+	e.forgetGone(now)
 	e.sayRest(now)
 	e.lookAtCounters(now)
 	e.lookAtAllHits(now)

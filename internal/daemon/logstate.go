@@ -77,9 +77,35 @@ func (e *engine) setLogs(c *config.Config, parsers map[string]formats) {
 	}
 	e.logs = logs
 	for key := range e.positions {
-		if logs[key.Log] == nil {
-			delete(e.positions, key)
-			e.update.ForgetPositions = append(e.update.ForgetPositions, key)
+		e.missed(key.Log, time.Now())
+	}
+}
+
+// goneFor is for how long it is kept up to where a log had been counted that the
+// configuration has let go of: if it comes back, its lines don't count twice.
+const goneFor = 7 * 24 * time.Hour
+
+// missed notes since when a log that has positions is not read.
+func (e *engine) missed(log string, now time.Time) {
+	if e.logs[log] != nil {
+		delete(e.gone, log)
+	} else if _, known := e.gone[log]; !known {
+		e.gone[log] = now
+	}
+}
+
+// forgetGone forgets the positions of logs that have been gone for too long.
+func (e *engine) forgetGone(now time.Time) {
+	for log, since := range e.gone {
+		if now.Sub(since) < goneFor {
+			continue
+		}
+		delete(e.gone, log)
+		for key := range e.positions {
+			if key.Log == log {
+				delete(e.positions, key)
+				e.update.ForgetPositions = append(e.update.ForgetPositions, key)
+			}
 		}
 	}
 }

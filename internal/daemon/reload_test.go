@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/state"
 )
 
 // reloadable is a daemon that reads its configuration from a file.
@@ -174,4 +175,69 @@ func TestReloadOfLogs(t *testing.T) {
 	r.waitBanned("203.0.113.3")
 	r.journal.want(t, 0, "banned", "client", "203.0.113.2")
 	r.stop()
+}
+
+// A log is taken out of the configuration and put back: it is read on from where it
+// had been counted, also when the daemon was started anew meanwhile. After a week
+// that is forgotten.
+func TestLogTakenOutAndPutBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, t.TempDir())
+	other := filepath.Join(s.dir, "other.log")
+	check(t, os.WriteFile(other, nil, 0o644))
+	text := func(logs ...string) string {
+		out := fmt.Sprintf("state_dir = %q\nruntime_dir = %q\n[logs.other]\nfiles = %q\n", s.state, s.runtime(), other)
+		if len(logs) > 1 {
+			out += fmt.Sprintf("[logs.site]\nfiles = %q\n", s.log)
+		}
+		return out + strings.Replace(logOnly, "[jails.web]", "[jails.web]\nlog = [\""+strings.Join(logs, "\", \"")+"\"]", 1)
+	}
+	with, without := text("other", "site"), text("other")
+	r := newReloadableAt(t, s, with)
+	reload := func(text string) {
+		r.rewrite(text)
+		_, err := r.client.Reload(context.Background())
+		check(t, err)
+	}
+	from := func(n int) int64 {
+		var all []record
+		wait(t, "the log to be read", func() bool {
+			all = r.journal.said("reading log", "path", s.log)
+			return len(all) == n
+		})
+		return int64(all[n-1]["from"].(float64))
+	}
+	from(1)
+	s.requests("203.0.113.1", 3)
+	r.waitBanned("203.0.113.1")
+	size, err := os.Stat(s.log)
+	check(t, err)
+	reload(without)
+	reload(with)
+	if got := from(2); got != size.Size() {
+		t.Errorf("put back, it is read from %d, want %d", got, size.Size())
+	}
+	reload(without)
+	r.stop()
+	r = newReloadableAt(t, s, without)
+	reload(with)
+	if got := from(1); got != size.Size() {
+		t.Errorf("put back after a restart, it is read from %d, want %d", got, size.Size())
+	}
+	reload(without)
+	r.stop()
+
+	kept := newRig(t, start{config: web, loaded: state.Loaded{Positions: s.stored().Positions}}) // without the other
+	has := func(log string) bool {
+		return len(kept.positionsOf([]string{log})) > 0
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		kept  bool
+	}{{goneFor - time.Minute, true}, {goneFor + time.Minute, false}} {
+		kept.forgetGone(kept.now.Add(tt.after))
+		if has("other") != tt.kept || !has("site") {
+			t.Errorf("after %v: kept are %v", tt.after, kept.positions)
+		}
+	}
 }

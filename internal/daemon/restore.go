@@ -55,10 +55,10 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 	e.restorePardons(l.Pardons)
 	e.restoreHolds(l.Holds, now)
 	for i := range l.Positions {
-		if p := &l.Positions[i]; e.logs[p.Log] != nil {
-			if _, newer := e.positions[p.Key()]; !newer {
-				e.positions[p.Key()] = *p
-			}
+		p := &l.Positions[i]
+		if _, newer := e.positions[p.Key()]; !newer {
+			e.positions[p.Key()] = *p
+			e.missed(p.Log, now)
 		}
 	}
 	for i := range l.Offences {
