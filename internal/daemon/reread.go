@@ -16,7 +16,7 @@ import (
 // that are new wait: what they become depends on the others.
 
 const (
-	// maxHeld is how many bytes of new lines wait at most.
+	// maxHeld is how many bytes new lines that wait take at most.
 	maxHeld = 64 << 20
 
 	// rereadPatience is how long the next line to be read again may take, and
@@ -33,7 +33,7 @@ type rereading struct {
 	turns    int             // of what has happened since the snapshot
 	offences []state.Offence // as they are stored
 	held     []*source.Batch
-	size     int       // bytes of those
+	size     int       // bytes that those take
 	deadline time.Time // for the next line
 	end      time.Time // for all
 }
@@ -74,7 +74,7 @@ func (e *engine) take(b *source.Batch, now time.Time) {
 		b.Done()
 	} else {
 		e.again.held = append(e.again.held, b)
-		e.again.size += len(b.Data)
+		e.again.size += b.Keep()
 	}
 	if r := e.again; r != nil && (r.waiting == 0 || r.size > maxHeld) {
 		e.settle(now)

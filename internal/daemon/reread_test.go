@@ -222,6 +222,18 @@ func TestTooMuchWaits(t *testing.T) {
 	}
 }
 
+// What has no lines takes memory as well.
+func TestTooManyEmptyBatchesWait(t *testing.T) {
+	was, s := before(t, []string{one}, []string{other})
+	r := was.restarted(s, s.windows.Positions[0].Offset)
+	for n := 0; r.again != nil; n++ {
+		if n > maxHeld/256 {
+			t.Fatalf("%d batches wait", n)
+		}
+		r.take(&source.Batch{File: r.file, Position: source.Position{Log: "site", Path: "/x", Dev: 8, Ino: 9}}, r.now)
+	}
+}
+
 // Unbanned and forgiven after the snapshot: what was cleared doesn't come back.
 func TestUnbanSinceTheSnapshotHolds(t *testing.T) {
 	was, s := before(t, []string{one, other}, nil)

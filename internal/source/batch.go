@@ -16,6 +16,22 @@ func (b *Batch) Done() {
 	b.pool, b.buf, b.Data = nil, nil, nil
 }
 
+// batchBytes is about what a batch takes besides its lines: itself, and the texts
+// of its position.
+const batchBytes = 512
+
+// Keep makes ready for a long wait: memory that the lines do not need is given
+// back, as buffers are of 4 KiB at least. It returns how much the batch takes
+// then, in bytes.
+func (b *Batch) Keep() int {
+	if b.pool != nil && cap(b.buf) > 2*len(b.Data) {
+		data := bytes.Clone(b.Data)
+		b.pool.put(b.buf)
+		b.pool, b.buf, b.Data = nil, nil, data
+	}
+	return batchBytes + max(cap(b.buf), cap(b.Data)) + 8*cap(b.Starts)
+}
+
 // lines is how many lines Data holds.
 func (b *Batch) lines() int64 {
 	n := int64(bytes.Count(b.Data, []byte{'\n'}))
