@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -61,17 +62,19 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 		return nil, errors.New("more has been decided since than is kept for that")
 	}
 	p := &rereadPlan{since: since, files: map[state.PositionKey]*again{}, counted: map[string]source.Position{}, look: look}
+	stored, others := onePerFile(l.Positions, look)
+	taken, _ := onePerFile(w.Positions, look)
 	then := map[state.PositionKey]*state.Position{}
 	followed := map[string]bool{} // logs of which the snapshot knows a file
-	for i := range w.Positions {
-		x := &w.Positions[i]
+	for i := range taken {
+		x := &taken[i]
 		then[x.Key()] = x
 		if isFile(x) {
 			followed[x.Log] = true
 		}
 	}
-	for i := range l.Positions {
-		now := &l.Positions[i]
+	for i := range stored {
+		now := &stored[i]
 		was := then[now.Key()]
 		if was == nil && isFile(now) {
 			was = sameNumber(then, now)
@@ -92,6 +95,7 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 			p.addFinished(was, finished(since, was.Key()))
 		}
 	}
+	p.alike(others)
 	if p.bytes > maxReread {
 		return nil, fmt.Errorf("%d bytes have been counted since", p.bytes)
 	}
@@ -192,7 +196,7 @@ func (p *rereadPlan) addFile(now, was *state.Position, followed bool) error {
 		return fmt.Errorf("it is ahead of the state file, or %s was truncated since", now.Path)
 	default:
 		from := *was
-		from.Dev, from.Ino = now.Dev, now.Ino
+		from.Dev, from.Ino, from.Head, from.HeadLen = now.Dev, now.Ino, now.Head, now.HeadLen // the longer one tells more
 		p.again(from, now, now.Offset)
 	}
 	return nil
@@ -238,9 +242,22 @@ func (p *rereadPlan) addFinished(was *state.Position, end *state.Reached) {
 	p.files[was.Key()].torn = end.Torn
 }
 
-// lookFor is the looker of real files.
+// lookFor is the looker of real files. If the number of the device has changed
+// since, the file is known by its inode and its beginning.
 func lookFor(p *state.Position, n int64) (head []byte, size int64, ok bool) {
-	f, size, err := openFound(p.Path, "", numbered(p.Dev, p.Ino))
+	head, size, ok = beginning(p, n, numbered(p.Dev, p.Ino))
+	if ok && source.Position(*p).Begins(head) || !source.Position(*p).Telling() {
+		return head, size, ok
+	}
+	if other, otherSize, is := beginning(p, n, withInode(p.Ino)); is {
+		return other, otherSize, true
+	}
+	return head, size, ok
+}
+
+// beginning returns the first n bytes of a file, and its size.
+func beginning(p *state.Position, n int64, is func(os.FileInfo) bool) (head []byte, size int64, ok bool) {
+	f, size, err := openFound(p.Path, "", is)
 	if err != nil {
 		return nil, 0, false
 	}

@@ -50,6 +50,11 @@ type = "log"
 	awayNow.Offset, inJournalNow.Offset, leftNow.Offset, dayNow.Offset = 20, 20, 20, 20
 	moved := p(1, 10, a)
 	moved.Dev = 2
+	telling := strings.Repeat(longer, 4)
+	on2 := func(p state.Position) state.Position {
+		p.Dev = 2
+		return p
+	}
 	born := func(ino uint64, head string) state.Position { return p(ino, 0, head) }
 	type file struct{ from, upTo int64 }
 	ended := func(p state.Position, offset, torn int64) state.Note {
@@ -65,9 +70,15 @@ type = "log"
 		lost          int
 		err           string
 	}{
-		"nothing since":          {taken: list(p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
-		"more since":             {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
-		"on another device":      {taken: list(moved), stored: list(p(1, 50, a)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
+		"nothing since":     {taken: list(p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
+		"more since":        {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), holds: longer, resume: list(p(1, 10, longer)), files: []file{{10, 50}}},
+		"on another device": {taken: list(moved), stored: list(p(1, 50, a)), holds: longer, resume: list(p(1, 10, a)), files: []file{{10, 50}}},
+		"stored of two devices": {taken: list(p(1, 80, telling)), stored: list(on2(p(1, 80, telling)), p(1, 90, telling)), holds: telling,
+			resume: list(p(1, 80, telling), on2(p(1, 80, telling))), files: []file{{80, 90}}},
+		"taken of two devices": {taken: list(p(1, 80, telling), on2(p(1, 85, telling))), stored: list(p(1, 90, telling)), holds: telling,
+			resume: list(p(1, 85, telling)), files: []file{{85, 90}}},
+		"two files of one number": {taken: list(p(1, 80, telling)), stored: list(on2(p(1, 80, telling)), p(1, 90, strings.ToUpper(telling))), holds: telling,
+			resume: list(on2(p(1, 80, telling)), p(1, 90, strings.ToUpper(telling))), lost: 1},
 		"born since":             {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
 		"truncated since":        {taken: list(p(1, 1000, b)), stored: list(p(1, 50, a)), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
 		"and has grown":          {taken: list(p(1, 10, b)), stored: list(p(1, 50, longer)), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},

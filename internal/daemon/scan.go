@@ -204,6 +204,14 @@ func numbered(dev, ino uint64) func(os.FileInfo) bool {
 	}
 }
 
+// withInode is what a file of this number is, on whichever device.
+func withInode(ino uint64) func(os.FileInfo) bool {
+	return func(info os.FileInfo) bool {
+		st, ok := info.Sys().(*syscall.Stat_t)
+		return ok && st.Ino == ino
+	}
+}
+
 // openRegular opens a regular file without waiting for anything.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

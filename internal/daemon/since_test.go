@@ -50,6 +50,7 @@ func TestKilledSinceTheSnapshot(t *testing.T) {
 		name   string
 		before func(s *siteFiles)           // the first start
 		since  func(s *siteFiles, c *child) // the snapshot
+		killed func(s *siteFiles)           // the kill
 		banned int                          // whether another request of one client is too much
 	}{
 		{name: "a link moved on to another file", banned: 1,
@@ -65,6 +66,13 @@ func TestKilledSinceTheSnapshot(t *testing.T) {
 				s.requests("203.0.113.2", 1)
 				s.counted(4)
 			},
+		},
+		{name: "another number of the device", banned: 1,
+			since: func(s *siteFiles, c *child) {
+				s.requests("203.0.113.1", 2)
+				s.counted(3)
+			},
+			killed: (*siteFiles).otherDevice,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,6 +91,9 @@ func TestKilledSinceTheSnapshot(t *testing.T) {
 			})
 			tt.since(s, c)
 			s.killed(c)
+			if tt.killed != nil {
+				tt.killed(s)
+			}
 			c = s.process(config, 20*time.Second)
 			c.waitSaid("windows go on from a snapshot")
 			s.requests("203.0.113.1", 1)
@@ -101,4 +112,31 @@ func (s *siteFiles) relink(day string) {
 	appended(s, target)
 	check(s, os.Symlink(target, s.log+".new"))
 	check(s, os.Rename(s.log+".new", s.log))
+}
+
+// otherDevice has all that is stored say that files are on another device, as
+// after a boot that numbers devices in another way.
+func (s *siteFiles) otherDevice() {
+	s.Helper()
+	windows := filepath.Join(s.state, windowsFile)
+	w, err := state.LoadWindows(windows)
+	check(s, err)
+	st, loaded, err := state.Open(filepath.Join(s.state, stateFile), time.Now())
+	check(s, err)
+	var u state.Update
+	for _, p := range loaded.Positions {
+		if isFile(&p) {
+			u.ForgetPositions = append(u.ForgetPositions, p.Key())
+			p.Dev += 7
+			u.Positions = append(u.Positions, p)
+		}
+	}
+	check(s, st.Commit(u))
+	check(s, st.Close())
+	for i := range w.Positions {
+		if p := &w.Positions[i]; isFile(p) {
+			p.Dev += 7
+		}
+	}
+	check(s, state.SaveWindows(windows, w))
 }
