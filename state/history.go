@@ -38,6 +38,11 @@ type Position struct {
 	// Done says that the file has been read to its end and is only known so
 	// that it isn't taken for a new one.
 	Done bool `json:"done,omitempty"`
+
+	// Read is how many bytes right before Offset were counted from this file,
+	// and not from another that held the same, or left out. 0 also if that is
+	// not known.
+	Read int64 `json:"read,omitempty"`
 }
 
 // OffenceKey is what an offence is stored under.

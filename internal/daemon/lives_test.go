@@ -110,7 +110,7 @@ func (w *written) batch(from, to int64) *source.Batch {
 	return &source.Batch{
 		File: w.File, Data: w.data[from:to], Offset: from, Next: to, Behind: int64(len(w.data)) - to,
 		Position: source.Position{Log: w.Log, Path: w.Path, Dev: w.Dev, Ino: w.Ino, Offset: to,
-			Head: hex.EncodeToString(sum[:16]), HeadLen: int64(len(head))},
+			Head: hex.EncodeToString(sum[:16]), HeadLen: int64(len(head)), Read: to},
 	}
 }
 

@@ -65,13 +65,8 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 	stored, others := onePerFile(l.Positions, look)
 	taken, _ := onePerFile(w.Positions, look)
 	then := map[state.PositionKey]*state.Position{}
-	followed := map[string]bool{} // logs of which the snapshot knows a file
 	for i := range taken {
-		x := &taken[i]
-		then[x.Key()] = x
-		if isFile(x) {
-			followed[x.Log] = true
-		}
+		then[taken[i].Key()] = &taken[i]
 	}
 	for i := range stored {
 		now := &stored[i]
@@ -86,7 +81,7 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 			p.resume = append(p.resume, *now) // nobody sends any of it, or only its end
 			continue
 		}
-		if err := p.add(now, was, followed[now.Log]); err != nil {
+		if err := p.add(now, was); err != nil {
 			return nil, err
 		}
 	}
@@ -150,13 +145,13 @@ func canReread(p *state.Position) bool { return isFile(p) || p.Cursor != "" }
 
 // add plans how a file, or the journal, is read that is at position now. was is
 // where it stood in the snapshot, nil if that doesn't know it.
-func (p *rereadPlan) add(now, was *state.Position, followed bool) error {
+func (p *rereadPlan) add(now, was *state.Position) error {
 	switch {
 	case !canReread(now), was != nil && was.Offset == now.Offset && was.Head == now.Head:
 		p.resume = append(p.resume, *now)
 		return nil
 	case isFile(now):
-		return p.addFile(now, was, followed)
+		return p.addFile(now, was)
 	case was == nil || was.Path != now.Path || was.Cursor == "":
 		p.lost++ // another journal, or none: only behind the last entry it is known
 		p.resume = append(p.resume, *now)
@@ -171,9 +166,9 @@ func (p *rereadPlan) add(now, was *state.Position, followed bool) error {
 
 // addFile looks at what the file holds now: it may be another one by now, or
 // have been another when the snapshot was taken.
-func (p *rereadPlan) addFile(now, was *state.Position, followed bool) error {
-	if was == nil && (!followed || now.HeadLen == 0) {
-		p.resume = append(p.resume, *now) // a log that is new since, and was read from wherever
+func (p *rereadPlan) addFile(now, was *state.Position) error {
+	if was == nil && now.Read == 0 {
+		p.resume = append(p.resume, *now) // nothing of it was counted
 		return nil
 	}
 	head, _, ok := p.look(now, now.HeadLen)
@@ -184,8 +179,8 @@ func (p *rereadPlan) addFile(now, was *state.Position, followed bool) error {
 		p.resume = append(p.resume, *now)
 		return nil
 	}
-	// What was read, if it was read from its first byte on.
-	born := state.Position{Log: now.Log, Path: now.Path, Dev: now.Dev, Ino: now.Ino, Head: now.Head, HeadLen: now.HeadLen}
+	// What was read of it in all.
+	born := state.Position{Log: now.Log, Path: now.Path, Dev: now.Dev, Ino: now.Ino, Offset: max(0, now.Offset-now.Read), Head: now.Head, HeadLen: now.HeadLen}
 	switch {
 	case was == nil:
 		p.again(born, now, now.Offset)

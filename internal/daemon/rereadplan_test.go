@@ -35,6 +35,10 @@ type = "log"
 	p := func(ino uint64, offset int64, head string) state.Position {
 		return state.Position{Log: "site", Path: "/var/log/access.log", Dev: 1, Ino: ino, Offset: offset, Head: headHash(head), HeadLen: int64(len(head))}
 	}
+	read := func(n int64, p state.Position) state.Position {
+		p.Read = n
+		return p
+	}
 	list := func(p ...state.Position) []state.Position { return p }
 	journal := func(offset int64) state.Position {
 		return state.Position{Log: "journal", Path: "journal:x", Offset: offset, Cursor: "x"}
@@ -77,32 +81,34 @@ type = "log"
 			resume: list(p(1, 80, telling), on2(p(1, 80, telling))), files: []file{{80, 90}}},
 		"taken of two devices": {taken: list(p(1, 80, telling), on2(p(1, 85, telling))), stored: list(p(1, 90, telling)), holds: telling,
 			resume: list(p(1, 85, telling)), files: []file{{85, 90}}},
-		"two files of one number": {taken: list(p(1, 80, telling)), stored: list(on2(p(1, 80, telling)), p(1, 90, strings.ToUpper(telling))), holds: telling,
-			resume: list(on2(p(1, 80, telling)), p(1, 90, strings.ToUpper(telling))), lost: 1},
-		"born since":             {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
-		"truncated since":        {taken: list(p(1, 1000, b)), stored: list(p(1, 50, a)), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
-		"and has grown":          {taken: list(p(1, 10, b)), stored: list(p(1, 50, longer)), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
-		"or is small":            {taken: list(p(1, 20, longer)), stored: list(p(1, 9, a)), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
-		"replaced while down":    {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
-		"cut short while down":   {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
-		"compressed":             {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
-		"finished since":         {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 18}}},
-		"and removed":            {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, resume: list(p(1, 10, a)), lost: 1},
-		"and another one is it":  {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 24, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
-		"lost its position":      {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(4, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
-		"of a damaged state":     {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Damaged: "x"}, holds: longer, err: "records of the state file are lost"},
-		"or one with gaps":       {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Lost: 1}, holds: longer, err: "records of the state file are lost"},
-		"too much has happened":  {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), notes: []state.Note{{What: state.NoteFull}}, holds: longer, err: "more has been decided since"},
-		"a log that is new":      {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
-		"the journal":            {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
-		"another journal":        {taken: list(units), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
-		"no journal before":      {taken: list(socket), stored: list(journal(9)), resume: list(journal(9)), lost: 1},
-		"a journal from then on": {taken: list(empty), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
-		"a socket":               {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
-		"no files at all":        {},
-		"ahead of the state":     {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
-		"too much to read":       {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
-		"the log is gone since":  {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
+		"two files of one number": {taken: list(p(1, 80, telling)), stored: list(on2(p(1, 80, telling)), read(90, p(1, 90, strings.ToUpper(telling)))), holds: telling,
+			resume: list(on2(p(1, 80, telling)), read(90, p(1, 90, strings.ToUpper(telling)))), lost: 1},
+		"born since":               {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(40, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
+		"and read from its middle": {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(15, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), p(2, 25, a)), files: []file{{25, 40}}},
+		"and nothing of it read":   {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), p(2, 40, a))},
+		"truncated since":          {taken: list(p(1, 1000, b)), stored: list(read(50, p(1, 50, a))), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
+		"and has grown":            {taken: list(p(1, 10, b)), stored: list(read(50, p(1, 50, longer))), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
+		"or is small":              {taken: list(p(1, 20, longer)), stored: list(read(9, p(1, 9, a))), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
+		"replaced while down":      {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
+		"cut short while down":     {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
+		"compressed":               {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
+		"finished since":           {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 18}}},
+		"and removed":              {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, resume: list(p(1, 10, a)), lost: 1},
+		"and another one is it":    {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 24, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"lost its position":        {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(4, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"of a damaged state":       {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Damaged: "x"}, holds: longer, err: "records of the state file are lost"},
+		"or one with gaps":         {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Lost: 1}, holds: longer, err: "records of the state file are lost"},
+		"too much has happened":    {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), notes: []state.Note{{What: state.NoteFull}}, holds: longer, err: "more has been decided since"},
+		"a log that is new":        {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
+		"the journal":              {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
+		"another journal":          {taken: list(units), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
+		"no journal before":        {taken: list(socket), stored: list(journal(9)), resume: list(journal(9)), lost: 1},
+		"a journal from then on":   {taken: list(empty), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
+		"a socket":                 {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
+		"no files at all":          {},
+		"ahead of the state":       {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
+		"too much to read":         {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
+		"the log is gone since":    {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
 	} {
 		look := func(_ *state.Position, n int64) ([]byte, int64, bool) {
 			return []byte(tt.holds[:min(int(n), len(tt.holds))]), int64(len(tt.holds)), tt.holds != ""

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,33 +45,66 @@ func (s *siteFiles) killed(c *child) {
 }
 
 // What happened to a log between the last snapshot of the windows and a kill:
-// the windows go on as if it had not happened.
+// the windows go on as if there had been none. The snapshot has one request of
+// the first client, and three are too many.
 func TestKilledSinceTheSnapshot(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		before func(s *siteFiles)           // the first start
 		since  func(s *siteFiles, c *child) // the snapshot
 		killed func(s *siteFiles)           // the kill
-		banned int                          // whether another request of one client is too much
+		client string                       // who asks once more then
+		banned int                          // whether that is too much
 	}{
-		{name: "a link moved on to another file", banned: 1,
+		{name: "a link moved on to another file", client: "203.0.113.1", banned: 1,
 			before: func(s *siteFiles) {
 				check(s, os.Mkdir(filepath.Join(s.dir, "days"), 0o755))
 				s.relink("29")
 			},
 			since: func(s *siteFiles, c *child) {
-				s.requests("203.0.113.1", 2)
-				s.counted(3)
+				s.requests("203.0.113.1", 1)
+				s.counted(2)
 				s.relink("30")
 				wait(s, "the next file", func() bool { return len(c.journal.said("reading log")) == 2 })
 				s.requests("203.0.113.2", 1)
-				s.counted(4)
+				s.counted(3)
 			},
 		},
-		{name: "another number of the device", banned: 1,
+		{name: "stored anew by an editor", client: "203.0.113.1",
 			since: func(s *siteFiles, c *child) {
-				s.requests("203.0.113.1", 2)
+				s.requests("203.0.113.3", 1)
+				s.counted(2)
+				data, err := os.ReadFile(s.log)
+				check(s, err)
+				check(s, os.WriteFile(s.log+".new", data, 0o644))
+				check(s, os.Rename(s.log+".new", s.log)) // as sed -i does
+				wait(s, "the new file", func() bool { return len(c.journal.said("reading log")) == 2 })
+				s.requests("203.0.113.2", 1)
 				s.counted(3)
+			},
+		},
+		{name: "another pattern", client: "203.0.113.7", banned: 1,
+			before: func(s *siteFiles) {
+				old := time.Now().Add(-30 * time.Minute)
+				appended(s, s.log+".b", strings.Repeat(line("203.0.113.7", old), 3), line("203.0.113.5", old.Add(time.Minute)))
+			},
+			since: func(s *siteFiles, c *child) {
+				path := filepath.Join(s.dir, "jails.toml")
+				text, err := os.ReadFile(path)
+				check(s, err)
+				more := strings.Replace(string(text), "files = ", fmt.Sprintf("files = [%q, ", s.log+".b"), 1)
+				more = strings.Replace(more, s.log+"\"", s.log+"\"]", 1)
+				check(s, os.WriteFile(path, []byte(more), 0o600))
+				check(s, c.cmd.Process.Signal(syscall.SIGHUP))
+				wait(s, "the other file", func() bool { return len(c.journal.said("reading log", "path", s.log+".b")) == 1 })
+				appended(s, s.log+".b", strings.Repeat(line("203.0.113.7", time.Now()), 2))
+				s.counted(3)
+			},
+		},
+		{name: "another number of the device", client: "203.0.113.1", banned: 1,
+			since: func(s *siteFiles, c *child) {
+				s.requests("203.0.113.1", 1)
+				s.counted(2)
 			},
 			killed: (*siteFiles).otherDevice,
 		},
@@ -84,7 +118,7 @@ func TestKilledSinceTheSnapshot(t *testing.T) {
 			config := s.config(logOnly)
 			c := s.process(config, 20*time.Second)
 			c.waitSaid("reading log")
-			s.requests("203.0.113.9", 1)
+			s.requests("203.0.113.1", 1)
 			wait(t, "a snapshot", func() bool {
 				w, err := state.LoadWindows(filepath.Join(s.state, windowsFile))
 				return err == nil && w != nil && len(w.Rule) == 1
@@ -94,13 +128,15 @@ func TestKilledSinceTheSnapshot(t *testing.T) {
 			if tt.killed != nil {
 				tt.killed(s)
 			}
-			c = s.process(config, 20*time.Second)
+			text, err := os.ReadFile(filepath.Join(s.dir, "jails.toml")) // it may have been reloaded
+			check(t, err)
+			c = s.process(string(text), 20*time.Second)
 			c.waitSaid("windows go on from a snapshot")
-			s.requests("203.0.113.1", 1)
+			s.requests(tt.client, 1)
 			s.requests("203.0.113.8", 3) // the last of it all
 			wait(t, "all lines", func() bool { return len(c.journal.said("banned", "client", "203.0.113.8")) == 1 })
 			c.stop()
-			c.journal.want(t, tt.banned, "banned", "client", "203.0.113.1")
+			c.journal.want(t, tt.banned, "banned", "client", tt.client)
 		})
 	}
 }

@@ -108,6 +108,7 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 	}
 	rd.vet = !r.o.AllowInsecure
 	if at.found != nil {
+		rd.begun = from - min(max(at.found.Read, 0), from)
 		// A copy is found by what stood there, so that must be what was loaded.
 		if again, err := f.Stat(); err != nil {
 			return nil, err

@@ -34,6 +34,7 @@ type reader struct {
 	wrap    Container // what its lines are wrapped in
 	textMax int       // longest line when unwrapped
 
+	begun      int64 // where reading began
 	offset     int64 // where the next line begins
 	scanned    int64 // how many bytes after offset hold no line feed
 	skip       bool  // offset is inside of a line that is not ours to send
@@ -77,7 +78,7 @@ func newReader(f *os.File, file *File, name string, offset int64, align bool, ma
 	r := &reader{
 		f: f, file: file, name: name, pool: p, maxLine: maxLine,
 		wrap: wrapped, textMax: maxLine,
-		offset: offset, block: blockLow,
+		begun: offset, offset: offset, block: blockLow,
 	}
 	if wrapped != "" {
 		r.maxLine = rawLimit(maxLine)
@@ -140,7 +141,7 @@ func (r *reader) restart() error {
 	if !r.skip {
 		r.old, r.whole = bytes.Clone(r.trail.raw), r.offset == int64(len(r.trail.raw))
 	}
-	r.offset, r.scanned, r.need, r.skip, r.skipRecord, r.blocked = 0, 0, 0, false, false, ""
+	r.begun, r.offset, r.scanned, r.need, r.skip, r.skipRecord, r.blocked = 0, 0, 0, 0, false, false, ""
 	r.head.reset()
 	if err := r.trail.load(r.f, 0); err != nil {
 		return err
@@ -164,6 +165,7 @@ func (r *reader) resync() (moved bool, err error) {
 	end := int64(after(buf[:n], r.old, r.whole))
 	r.old = nil
 	r.pass(buf[:end])
+	r.begun = r.offset
 	return end > 0, nil
 }
 
@@ -354,6 +356,7 @@ func (r *reader) position() Position {
 	p := Position{Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino, Offset: r.offset}
 	p.Head, p.HeadLen = r.head.hash()
 	p.Tail, p.TailLen = r.trail.hash()
+	p.Read = r.offset - r.begun
 	return p
 }
 

@@ -84,6 +84,11 @@ type Position struct {
 	// Done says that the file was finished with, and is remembered because a
 	// pattern still leads to it. It is kept like any other.
 	Done bool
+
+	// Read is how many bytes right before Offset were read of this file, since
+	// its reading began: not what had been read of another one that held the
+	// same, or was left out. 0 also if that is not known.
+	Read int64
 }
 
 // Source is a place where lines come from.

@@ -51,7 +51,7 @@ func (r *follower) unpack(ctx context.Context, out chan<- *Batch, path, sibling 
 		at: at, maxLine: r.o.MaxLine,
 		file: &File{Log: r.o.Log, Path: sibling, Dev: id.dev, Ino: id.ino},
 	}
-	u.at.Path, u.at.Dev, u.at.Ino = path, id.dev, id.ino
+	u.at.Path, u.at.Dev, u.at.Ino, u.at.Read = path, id.dev, id.ino, 0
 	found = u.begins(f, at)
 	begun := r.unpacking[id]
 	for _, s := range r.memory.byID[id] { // where to go on in it may be known from before
