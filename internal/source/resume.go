@@ -71,7 +71,7 @@ func (r *follower) resumeRotated(ctx context.Context, out chan<- *Batch, looks m
 		if lost > 0 {
 			delete(newest, path)
 			r.counts.gaps.Add(1)
-			r.log.Warn("a file read before is gone, lines may have been lost (removed, or packed by something other than gzip, while stopped?)",
+			r.log.Warn("a file read before is gone, lines may have been lost (removed, moved to another folder, or packed by something other than gzip, while stopped?)",
 				slog.String("path", path), slog.Int("files", lost))
 		}
 	}
