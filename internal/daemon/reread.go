@@ -30,10 +30,12 @@ const (
 // rereading is what is left to do of a reading again.
 type rereading struct {
 	waiting  int             // files that have not been read up to where they were
+	absent   int             // of those, files of which nothing has come
 	turns    int             // of what has happened since the snapshot
 	offences []state.Offence // as they are stored
 	held     []*source.Batch
 	size     int       // bytes that those take
+	first    time.Time // for the first line of each file
 	deadline time.Time // for the next line
 	end      time.Time // for all
 }
@@ -113,6 +115,10 @@ func (e *engine) renumber(f *again, dev uint64) {
 // reread takes what is not new off a batch, and counts it if all new lines
 // still wait for it. It reports whether anything is left.
 func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
+	if !f.begun && !f.done && e.again != nil {
+		e.again.absent--
+		defer e.again.came(now)
+	}
 	if !f.fits(b) { // another file, or it has begun anew: all of it is new
 		e.forgetKnown(f)
 		return true
@@ -121,7 +127,7 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	if size > 0 {
 		if e.again != nil {
 			e.recount(f, b, b.Data[:size])
-			e.again.deadline = now.Add(rereadPatience)
+			e.again.came(now)
 		}
 		b.Data = b.Data[size:]
 		if b.Starts == nil {
@@ -294,11 +300,13 @@ func (e *engine) goOn(w *state.Windows, p *rereadPlan, now time.Time) {
 	for _, f := range e.known {
 		if f.upTo > f.from {
 			e.again.waiting++
+			e.again.absent++
 		} else {
 			f.done = true
 		}
 	}
-	e.again.deadline, e.again.end = now.Add(firstPatience), now.Add(rereadLimit)
+	e.again.first, e.again.end = now.Add(firstPatience), now.Add(rereadLimit)
+	e.again.deadline = e.again.first
 	if p.lost > 0 {
 		e.log.Warn("some lines since the last snapshot of the windows are not where they were (compressed, truncated or removed), so windows lack them", "files", p.lost)
 	}
@@ -319,6 +327,15 @@ func (r *rereading) hurry() <-chan time.Time {
 		at = r.end
 	}
 	return time.After(time.Until(at))
+}
+
+// came notes that a line has come. What has not begun yet may take as long as
+// before.
+func (r *rereading) came(now time.Time) {
+	r.deadline = now.Add(rereadPatience)
+	if r.absent > 0 && r.deadline.Before(r.first) {
+		r.deadline = r.first
+	}
 }
 
 // overdue reports whether it is to be given up.

@@ -222,6 +222,36 @@ func TestTooMuchWaits(t *testing.T) {
 	}
 }
 
+// That one file has come doesn't mean that what reads another has started yet; when
+// all have, each next line must come soon.
+func TestPatienceForEachFile(t *testing.T) {
+	r := newRecalled(t, web)
+	r.send(0, r.line(one, 0), r.line(other, 0))
+	r.send(1, r.line(other, 0))
+	for _, u := range r.took() {
+		r.disk.commit(u)
+	}
+	next := newRig(t, start{config: web, actions: []string{"firewall"}, loaded: r.disk.loaded(), windows: r.windows})
+	begun := next.now
+	take := func(file int, lines ...string) {
+		next.take(r.cut(file, r.at[file], lines), begun)
+	}
+	overdue := func(after time.Duration, want bool) {
+		t.Helper()
+		if next.again == nil || next.again.overdue(begun.Add(after)) != want {
+			t.Errorf("%v after the start it is overdue: %v", after, !want)
+		}
+	}
+	overdue(firstPatience-time.Second, false)
+	take(0)
+	take(0, r.sent[0][0])
+	overdue(firstPatience-time.Second, false)
+	overdue(firstPatience+time.Second, true)
+	take(1)
+	overdue(rereadPatience-time.Second, false)
+	overdue(rereadPatience+time.Second, true)
+}
+
 // What has no lines takes memory as well.
 func TestTooManyEmptyBatchesWait(t *testing.T) {
 	was, s := before(t, []string{one}, []string{other})
