@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,18 +36,32 @@ type rereadPlan struct {
 // returns its first n bytes, or all if it has fewer, and its size.
 type looker func(p *state.Position, n int64) (head []byte, size int64, ok bool)
 
+// planPatience is how long that may take which looks at logs.
+const planPatience = 10 * time.Second
+
 // planWindows plans how to go on from the snapshot that was found; nil if there
-// is none that can be used.
-func (d *daemon) planWindows() *rereadPlan {
+// is none that can be used. A disk of logs that hangs must not keep bans from
+// being enforced.
+func (d *daemon) planWindows(patience time.Duration) *rereadPlan {
 	if d.windows == nil {
 		return nil
 	}
-	p, err := planReread(d.config, d.windows, d.loaded, d.look)
-	if err != nil {
-		d.Log.Warn("windows begin at zero: the snapshot of what was counted can't be used", "taken", d.windows.Taken.Format(time.RFC3339), "err", err)
-		return nil
+	type result struct {
+		plan *rereadPlan
+		err  error
 	}
-	return p
+	c, w, l := d.config, d.windows, d.loaded
+	r, ok := within(context.Background(), patience, func() result {
+		p, err := planReread(c, w, l, d.look)
+		return result{p, err}
+	})
+	if !ok {
+		r = result{nil, errors.New("a disk with logs does not answer")}
+	}
+	if r.err != nil {
+		d.Log.Warn("windows begin at zero: the snapshot of what was counted can't be used", "taken", w.Taken.Format(time.RFC3339), "err", r.err)
+	}
+	return r.plan
 }
 
 // planReread compares the positions of a snapshot with those that are stored,

@@ -139,6 +139,26 @@ type = "log"
 	}
 }
 
+// A disk with logs that hangs holds the start up for a while only.
+func TestPlanOnADiskThatHangs(t *testing.T) {
+	r, s := before(t, []string{one}, []string{other})
+	d := r.daemon
+	hangs, ended := make(chan struct{}), make(chan struct{})
+	d.windows, d.loaded, d.look = s.windows, &s.loaded, func(*state.Position, int64) ([]byte, int64, bool) {
+		defer close(ended)
+		<-hangs
+		return nil, 0, false
+	}
+	d.loaded.Positions[0].HeadLen = 1
+	d.loaded.Positions[0].Head = "x"
+	if p := d.planWindows(time.Millisecond); p != nil {
+		t.Errorf("planned %+v", p)
+	}
+	r.journal.want(t, 1, "windows begin at zero: the snapshot of what was counted can't be used", "err", "a disk with logs does not answer")
+	close(hangs)
+	<-ended
+}
+
 // A snapshot goes with the state file that has noted it, and with no other one: not
 // with one from a backup, whose lines have decided nothing yet.
 func TestSnapshotOfAnotherState(t *testing.T) {

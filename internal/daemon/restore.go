@@ -15,7 +15,7 @@ import (
 // configuration and the host are now.
 func (e *engine) restore(d *daemon) {
 	now := time.Now()
-	plan := d.planWindows()
+	plan := d.planWindows(planPatience)
 	mark := uint64(0)
 	if plan != nil {
 		e.again = &rereading{offences: d.loaded.Offences}
