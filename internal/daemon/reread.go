@@ -48,6 +48,7 @@ type again struct {
 	position state.Position // what is stored for it
 	next     int64          // up to where it has been read
 	begun    bool
+	looked   bool // its first lines have been compared
 	done     bool // all of that has been read
 
 	// reached is how far it had been counted when something happened, in order;
@@ -159,6 +160,15 @@ func (f *again) fits(b *source.Batch) bool {
 		return b.Offset == f.from
 	}
 	is, was := &b.Position, &f.position
+	if !f.looked && f.from == 0 && was.HeadLen > 0 && len(b.Data) > 0 {
+		// A file that is new begins at its first byte, too.
+		f.looked = true
+		shorter := b.Next+b.Behind < f.upTo
+		whole := b.Starts == nil && !b.Cut && int64(len(b.Data)) >= was.HeadLen
+		if shorter || whole && !source.Position(*was).Begins(b.Data) {
+			return false
+		}
+	}
 	return b.Offset >= f.next && (is.HeadLen != was.HeadLen || is.Head == was.Head)
 }
 

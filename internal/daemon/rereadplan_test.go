@@ -212,15 +212,16 @@ func TestFileBornSinceTheSnapshot(t *testing.T) {
 	size := int64(len(w.data))
 	for _, tt := range []struct {
 		is     string
+		lines  int // of that client
 		banned int
-	}{{one, 0}, {"192.0.2.9", 1}} {
+	}{{one, 2, 0}, {"192.0.2.9", 2, 1}, {"192.0.2.9", 3, 1}} {
 		was, s := beforeWith(t, strings.Replace(web, `"/var/log/site.log"`, fmt.Sprintf(`["/var/log/site.log", %q]`, w.Path), 1), []string{other}, nil)
 		s.loaded.Positions = append(s.loaded.Positions, state.Position(w.batch(0, size).Position))
 		r := newRig(t, s)
 		is := *w
-		is.data = []byte(line(tt.is, now) + line(tt.is, now) + line(other, now))
+		is.data = []byte(strings.Repeat(line(tt.is, now), tt.lines) + line(other, now))
 		r.take(is.batch(0, 0), now)
-		r.take(is.batch(0, size), now)
+		r.take(is.batch(0, int64(len(is.data))), now)
 		if r.again != nil {
 			t.Errorf("%s: still waiting", tt.is)
 		}
