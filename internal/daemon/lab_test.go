@@ -127,6 +127,7 @@ type start struct {
 	loaded  state.Loaded
 	adopted []netip.Prefix
 	windows *state.Windows
+	look    looker // nil: files that are made up are there
 }
 
 // site is the log of all configurations here.
@@ -143,9 +144,9 @@ func newRig(t *testing.T, s start) *rig {
 	d.loaded, d.store, d.adopted = &s.loaded, newStore("/nonexistent", r.journal.logger()), map[netip.Prefix]struct{}{}
 	d.windows = s.windows
 	c.StateDir = t.TempDir()
-	d.look = func(p *state.Position, n int64) ([]byte, int64, bool) {
-		head, size, ok := lookFor(p, n)
-		return head, size, ok || p.HeadLen == 0 // which is made up
+	d.look = s.look
+	if d.look == nil {
+		d.look = lookMadeUp
 	}
 	d.loadAllowances(s.loaded.Allowances)
 	d.loadHosts()
@@ -162,6 +163,12 @@ func newRig(t *testing.T, s start) *rig {
 	r.engine, r.daemon = e, d
 	e.restore(d)
 	return r
+}
+
+// lookMadeUp finds real files, and those that are made up.
+func lookMadeUp(p *state.Position, n int64) ([]byte, int64, bool) {
+	head, size, ok := lookFor(p, n)
+	return head, size, ok || p.HeadLen == 0
 }
 
 // lines makes the next batch of the file.

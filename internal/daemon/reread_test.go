@@ -222,6 +222,35 @@ func TestTooMuchWaits(t *testing.T) {
 	}
 }
 
+// A last line without line feed, of a file that was read to its end since the
+// snapshot, does not come while the file is open: nothing waits for it, and it is
+// not new when it comes.
+func TestTornLineIsNotWaitedFor(t *testing.T) {
+	r := newRecalled(t, web)
+	torn := strings.TrimSuffix(r.line(other, 0), "\n")
+	last := r.cut(1, 0, []string{r.line("192.0.2.3", 0), torn})
+	last.Final = true
+	r.take(last, r.now)
+	for _, u := range r.took() {
+		r.disk.commit(u)
+	}
+	s := start{config: web, actions: []string{"firewall"}, loaded: r.disk.loaded(), windows: r.windows}
+	s.look = func(*state.Position, int64) ([]byte, int64, bool) { return nil, last.Next, true }
+	next := newRig(t, s)
+	next.take(r.cut(1, 0, nil), r.now)
+	next.take(r.cut(1, 0, []string{r.line("192.0.2.3", 0)}), r.now)
+	if next.again != nil {
+		t.Fatal("waits still")
+	}
+	end := r.cut(1, int64(len(r.line("192.0.2.3", 0))), []string{torn})
+	end.Final = true
+	next.take(end, r.now)
+	next.take(r.cut(0, 0, nil), r.now)
+	next.take(r.cut(0, 0, []string{r.line(other, 0), r.line("192.0.2.3", 0)}), r.now)
+	next.journal.want(t, 0, "banned", "client", other)
+	next.journal.want(t, 1, "banned", "client", "192.0.2.3")
+}
+
 // That one file has come doesn't mean that what reads another has started yet; when
 // all have, each next line must come soon.
 func TestPatienceForEachFile(t *testing.T) {

@@ -101,8 +101,11 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 		}
 	}
 	for _, was := range then {
-		if isFile(was) && stillRead(c, was) {
+		switch {
+		case isFile(was) && stillRead(c, was):
 			p.addFinished(was, finished(since, was.Key()))
+		case isPacked(was) && stillRead(c, was):
+			p.lost++
 		}
 	}
 	p.alike(others)
@@ -153,7 +156,11 @@ func sameNumber(then map[state.PositionKey]*state.Position, now *state.Position)
 // isFile reports whether a position is of a file that can be read from there
 // on: what is no file has no device, and what was found in another form a
 // device of its own.
-func isFile(p *state.Position) bool { return p.Dev != 0 && p.Dev>>63 == 0 }
+func isFile(p *state.Position) bool { return p.Dev != 0 && !isPacked(p) }
+
+// isPacked reports whether it is of the rest of a compressed file, which is read
+// once, from where the file had been counted.
+func isPacked(p *state.Position) bool { return p.Dev>>63 != 0 }
 
 // canReread reports whether what was read up to a position can be read again.
 func canReread(p *state.Position) bool { return isFile(p) || p.Cursor != "" }
@@ -162,6 +169,10 @@ func canReread(p *state.Position) bool { return isFile(p) || p.Cursor != "" }
 // where it stood in the snapshot, nil if that doesn't know it.
 func (p *rereadPlan) add(now, was *state.Position) error {
 	switch {
+	case isPacked(now) && (was == nil || was.Offset != now.Offset):
+		p.lost++
+		p.resume = append(p.resume, *now)
+		return nil
 	case !canReread(now), was != nil && was.Offset == now.Offset && was.Head == now.Head:
 		p.resume = append(p.resume, *now)
 		return nil

@@ -52,6 +52,10 @@ type = "log"
 	away.Log, inJournal.Log, left.Path, day.Path = "gone", "site", "/var/log/other.log", "/var/log/day-1.log"
 	awayNow, inJournalNow, leftNow, dayNow := away, inJournal, left, day
 	awayNow.Offset, inJournalNow.Offset, leftNow.Offset, dayNow.Offset = 20, 20, 20, 20
+	packed := p(1, 10, a)
+	packed.Dev |= 1 << 63
+	packedNow := packed
+	packedNow.Offset = 20
 	moved := p(1, 10, a)
 	moved.Dev = 2
 	telling := strings.Repeat(longer, 4)
@@ -83,32 +87,35 @@ type = "log"
 			resume: list(p(1, 85, telling)), files: []file{{85, 90}}},
 		"two files of one number": {taken: list(p(1, 80, telling)), stored: list(on2(p(1, 80, telling)), read(90, p(1, 90, strings.ToUpper(telling)))), holds: telling,
 			resume: list(on2(p(1, 80, telling)), read(90, p(1, 90, strings.ToUpper(telling)))), lost: 1},
-		"born since":               {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(40, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
-		"and read from its middle": {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(15, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), p(2, 25, a)), files: []file{{25, 40}}},
-		"and nothing of it read":   {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), p(2, 40, a))},
-		"truncated since":          {taken: list(p(1, 1000, b)), stored: list(read(50, p(1, 50, a))), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
-		"and has grown":            {taken: list(p(1, 10, b)), stored: list(read(50, p(1, 50, longer))), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
-		"or is small":              {taken: list(p(1, 20, longer)), stored: list(read(9, p(1, 9, a))), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
-		"replaced while down":      {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
-		"cut short while down":     {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
-		"compressed":               {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
-		"finished since":           {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 18}}},
-		"and removed":              {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, resume: list(p(1, 10, a)), lost: 1},
-		"and another one is it":    {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 24, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
-		"lost its position":        {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(4, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
-		"of a damaged state":       {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Damaged: "x"}, holds: longer, err: "records of the state file are lost"},
-		"or one with gaps":         {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Lost: 1}, holds: longer, err: "records of the state file are lost"},
-		"too much has happened":    {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), notes: []state.Note{{What: state.NoteFull}}, holds: longer, err: "more has been decided since"},
-		"a log that is new":        {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
-		"the journal":              {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
-		"another journal":          {taken: list(units), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
-		"no journal before":        {taken: list(socket), stored: list(journal(9)), resume: list(journal(9)), lost: 1},
-		"a journal from then on":   {taken: list(empty), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
-		"a socket":                 {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
-		"no files at all":          {},
-		"ahead of the state":       {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
-		"too much to read":         {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
-		"the log is gone since":    {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
+		"born since":                   {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(40, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
+		"and read from its middle":     {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(15, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), p(2, 25, a)), files: []file{{25, 40}}},
+		"and nothing of it read":       {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), p(2, 40, a))},
+		"truncated since":              {taken: list(p(1, 1000, b)), stored: list(read(50, p(1, 50, a))), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
+		"and has grown":                {taken: list(p(1, 10, b)), stored: list(read(50, p(1, 50, longer))), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
+		"or is small":                  {taken: list(p(1, 20, longer)), stored: list(read(9, p(1, 9, a))), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
+		"replaced while down":          {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
+		"cut short while down":         {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
+		"the rest of a compressed one": {taken: list(packed), stored: list(packedNow), resume: list(packedNow), lost: 1},
+		"and nothing since":            {taken: list(packed), stored: list(packed), resume: list(packed)},
+		"and its end":                  {taken: list(packed), lost: 1},
+		"compressed":                   {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), resume: list(p(1, 50, a)), lost: 1},
+		"finished since":               {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a), p(3, 12, a)), files: []file{{12, 18}}},
+		"and removed":                  {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 18, 0)}, resume: list(p(1, 10, a)), lost: 1},
+		"and another one is it":        {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(3, 0, a), 24, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"lost its position":            {taken: list(p(1, 10, a), p(3, 12, a)), stored: list(p(1, 10, a)), notes: []state.Note{ended(p(4, 0, a), 18, 0)}, holds: longer, resume: list(p(1, 10, a)), lost: 1},
+		"of a damaged state":           {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Damaged: "x"}, holds: longer, err: "records of the state file are lost"},
+		"or one with gaps":             {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), damaged: state.Loaded{Lost: 1}, holds: longer, err: "records of the state file are lost"},
+		"too much has happened":        {taken: list(p(1, 10, a)), stored: list(p(1, 50, longer)), notes: []state.Note{{What: state.NoteFull}}, holds: longer, err: "more has been decided since"},
+		"a log that is new":            {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
+		"the journal":                  {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
+		"another journal":              {taken: list(units), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
+		"no journal before":            {taken: list(socket), stored: list(journal(9)), resume: list(journal(9)), lost: 1},
+		"a journal from then on":       {taken: list(empty), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
+		"a socket":                     {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},
+		"no files at all":              {},
+		"ahead of the state":           {taken: list(p(1, 60, a)), stored: list(p(1, 50, a)), holds: a, err: "ahead"},
+		"too much to read":             {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
+		"the log is gone since":        {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
 	} {
 		look := func(_ *state.Position, n int64) ([]byte, int64, bool) {
 			return []byte(tt.holds[:min(int(n), len(tt.holds))]), int64(len(tt.holds)), tt.holds != ""
