@@ -12,6 +12,7 @@ const (
 	DefaultInterval   = 30 * time.Second
 	DefaultMinBackoff = 250 * time.Millisecond
 	DefaultMaxBackoff = time.Minute
+	DefaultPatience   = 15 * time.Second
 )
 
 // Options of a Reconciler. Action is required.
@@ -23,9 +24,10 @@ type Options struct {
 	Interval   time.Duration // between full passes; 0: DefaultInterval
 	MinBackoff time.Duration // after a first failure; 0: DefaultMinBackoff
 	MaxBackoff time.Duration // 0: DefaultMaxBackoff
+	Patience   time.Duration // for one call of the action, until it counts as failing; 0: DefaultPatience
 
 	Now     func() time.Time // nil: time.Now
-	OnState func(State)      // called by Run when failing or being contested begins and when it is over; nil: nobody listens
+	OnState func(State)      // called while Run runs, when failing or being contested begins and when it is over, one call at a time; nil: nobody listens
 
 	// OnChange is called by Run with the targets whose bans have come in force
 	// just now and those whose bans it has taken back. A ban that is extended,
@@ -126,6 +128,9 @@ func NewReconciler(o Options) *Reconciler {
 	}
 	if o.MaxBackoff <= 0 {
 		o.MaxBackoff = DefaultMaxBackoff
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -68,7 +68,7 @@ func (r *Reconciler) readAll(ctx context.Context, p *plan, applied time.Time) er
 	if p.empty() {
 		return nil
 	}
-	held, err := r.opt.Action.List(ctx)
+	held, err := r.list(ctx)
 	if err != nil {
 		return fmt.Errorf("list bans of action %s: %w", r.opt.Name, err)
 	}

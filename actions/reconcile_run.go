@@ -141,11 +141,11 @@ func (r *Reconciler) pass(ctx context.Context, full bool) error {
 	}
 	r.calm()
 	r.forgetNoticed()
-	if err := r.opt.Action.Prepare(ctx); err != nil {
+	if err := r.call(func() error { return r.opt.Action.Prepare(ctx) }); err != nil {
 		return fmt.Errorf("prepare action %s: %w", r.opt.Name, err)
 	}
 	began := r.opt.Now()
-	held, err := r.opt.Action.List(ctx)
+	held, err := r.list(ctx)
 	if err != nil {
 		return fmt.Errorf("list bans of action %s: %w", r.opt.Name, err)
 	}
@@ -173,12 +173,33 @@ func (r *Reconciler) passChanges(ctx context.Context) error {
 	return nil
 }
 
+// call calls the action. One that does not answer in time is failing, until it
+// does.
+func (r *Reconciler) call(f func() error) error {
+	said := make(chan struct{})
+	late := time.AfterFunc(r.opt.Patience, func() {
+		defer close(said)
+		r.settle(fmt.Errorf("no answer from action %s within %v: does it hang?", r.opt.Name, r.opt.Patience))
+	})
+	err := f()
+	if !late.Stop() {
+		<-said
+	}
+	return err
+}
+
+// list lists what the action holds.
+func (r *Reconciler) list(ctx context.Context) (held []Entry, err error) {
+	err = r.call(func() (err error) { held, err = r.opt.Action.List(ctx); return err })
+	return held, err
+}
+
 // apply carries out a plan. After an error its changes are pending again.
 func (r *Reconciler) apply(ctx context.Context, p *plan) error {
 	if p.empty() {
 		return nil
 	}
-	err := r.opt.Action.Apply(ctx, p.add, p.remove)
+	err := r.call(func() error { return r.opt.Action.Apply(ctx, p.add, p.remove) })
 	var rejected *RejectedError
 	if err != nil && !errors.As(err, &rejected) {
 		r.putBack(p)
