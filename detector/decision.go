@@ -76,12 +76,13 @@ func (s Step) String() string {
 // Verdict is what became of a line. It is valid until the next line.
 type Verdict struct {
 	Step      Step
-	Peer      netip.Addr   // as the server logged it; of an unparsed line valid if it could be read
-	Client    netip.Addr   // valid from step 3 on
-	Target    netip.Prefix // what the event counts by; valid from step 4 on
-	Time      int64        // valid from step 2 on
-	Err       error        // why the line did not parse
-	Decisions []Decision   // those the guard refused (step 8) included
+	Peer      netip.Addr        // as the server logged it; of an unparsed line valid if it could be read
+	Client    netip.Addr        // valid from step 3 on
+	Plane     parser.Resolution // likewise: how the client was found
+	Target    netip.Prefix      // what the event counts by; valid from step 4 on
+	Time      int64             // valid from step 2 on
+	Err       error             // why the line did not parse
+	Decisions []Decision        // those the guard refused (step 8) included
 }
 
 // Guard knows who must never be banned.

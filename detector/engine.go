@@ -171,7 +171,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 		v.Step = StepNobody
 		return
 	}
-	v.Client = client
+	v.Client, v.Plane = client, plane
 	if e.allows(client) {
 		v.Step = StepAllowed
 		return

@@ -68,7 +68,7 @@ func busyStatus() *control.Status {
 		Actions: []control.ActionStatus{
 			{
 				Name: "firewall", Type: "nftables", Since: at(-12 * day), Desired: 499, LastPass: at(-22),
-				DriftAdded: 12, DriftRemoved: 3, DriftCorrected: 1, Repairs: 2,
+				DriftAdded: 12, DriftRemoved: 3, DriftCorrected: 1, Repairs: 2, Seen: 1_318, SeenForwarded: 1_204,
 			},
 			{
 				Name: "edge", Type: "command", Failing: true, Since: at(-14 * minute), Err: "no answer from 192.0.2.80:443: i/o timeout",

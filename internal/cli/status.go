@@ -287,6 +287,9 @@ func actionsTable(st *control.Status) *table {
 		if x.Misheld > 0 {
 			t.note("bans that it said to hold, and didn't: %s", words.Thousands(x.Misheld))
 		}
+		if x.Seen > 0 {
+			t.note("%s", arrivedText(&x))
+		}
 		if x.Cut != nil {
 			t.note("%s", cutText(x.Cut))
 		}
@@ -295,6 +298,15 @@ func actionsTable(st *control.Status) *table {
 		}
 	}
 	return t
+}
+
+// arrivedText tells of requests that got through: explain says why of each client.
+func arrivedText(a *control.ActionStatus) string {
+	text := "requests of banned clients that still arrived: " + words.Thousands(a.Seen)
+	if a.SeenForwarded > 0 {
+		text += ", through a proxy: " + words.Thousands(a.SeenForwarded)
+	}
+	return text
 }
 
 // cutText tells of the connections that were cut.

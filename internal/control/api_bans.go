@@ -37,6 +37,8 @@ type Ban struct {
 	Actions  []AtAction   `json:"actions"`    // where it should be in force
 	Seen     uint64       `json:"seen_since"` // requests since the ban that reached the server
 	LastSeen time.Time    `json:"last_seen,omitzero"`
+
+	SeenForwarded uint64 `json:"seen_forwarded,omitempty"` // of these requests: through a proxy
 }
 
 // ByHand is the jail of owners who are people and named none. No jail can have

@@ -129,6 +129,11 @@ type ActionStatus struct {
 	LeftOut        int       `json:"left_out"`  // bans for which it has no room now
 	Evicted        uint64    `json:"evicted"`   // times that a ban was left out
 
+	// Requests since the daemon's start of clients that it should keep away, and
+	// that reached the server, and those of them that came through a proxy.
+	Seen          uint64 `json:"seen_since"`
+	SeenForwarded uint64 `json:"seen_forwarded"`
+
 	Cut *CutStatus `json:"cut,omitempty"` // nil: connections are not cut
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gaissmai/bart"
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/state"
 )
@@ -17,12 +18,15 @@ type banTable struct {
 	changes *queue[heldBan] // by when the first owner lets go
 	ends    *queue[heldBan] // by when the last one does
 	waiting *queue[heldBan] // for their turn to be enforced, the worst first
-	evicted uint64
+
+	networks bart.Table[*heldBan] // bans of what no client is counted by
+	evicted  uint64
 }
 
 type heldBan struct {
 	state.Ban
 	requests        uint64    // that have come through since it was decided, or taken up
+	forwarded       uint64    // of these: through a proxy
 	lastRequest     int64     // the time of the latest of them
 	change, end     time.Time // when the first and the last owner let go
 	changeAt, endAt int       // places in the queues
@@ -66,6 +70,9 @@ func (t *banTable) insert(b state.Ban) *state.Ban {
 	t.bans[b.Target] = h
 	t.changes.add(h)
 	t.ends.add(h)
+	if isNetwork(b.Target) {
+		t.networks.Insert(b.Target, h)
+	}
 	if h.Waiting {
 		t.waiting.add(h)
 	}
@@ -106,24 +113,6 @@ func (t *banTable) put(target netip.Prefix, origin string, o state.Owner) (ban *
 // owner is the place of a jail among the owners, -1 if it has none.
 func (h *heldBan) owner(jail string) int {
 	return slices.IndexFunc(h.Owners, func(o state.Owner) bool { return o.Jail == jail })
-}
-
-// seen counts a request of a client that is banned, if it is younger than the
-// ban.
-func (t *banTable) seen(v *detector.Verdict) {
-	h := t.bans[v.Target]
-	if h == nil {
-		if h = t.bans[netip.PrefixFrom(v.Client, v.Client.BitLen())]; h == nil {
-			return // its network is banned
-		}
-	}
-	if v.Time > h.since().UnixNano() {
-		h.requests++
-		h.lastRequest = max(h.lastRequest, v.Time)
-		if h.Waiting {
-			t.waiting.moved(h)
-		}
-	}
 }
 
 // since is when the first owner decided.
@@ -210,6 +199,9 @@ func (t *banTable) drop(h *heldBan) {
 	t.ends.remove(h)
 	if h.Waiting {
 		t.waiting.remove(h)
+	}
+	if isNetwork(h.Target) {
+		t.networks.Delete(h.Target)
 	}
 	delete(t.bans, h.Target)
 }

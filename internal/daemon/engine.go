@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/tailban/tailban/detector"
@@ -46,6 +47,7 @@ type engine struct {
 	allowLate  func([]state.Allowance)
 	reconciler map[string]reconciler
 	enforcing  map[string]bool // actions that keep clients away
+	through    map[string]through
 	said       *sayer
 	hub        *hub
 	counted    counted
@@ -82,6 +84,7 @@ type jailState struct {
 	decisions uint64
 	refused   uint64
 	last      time.Time // when it last banned
+	behind    behindProxy
 }
 
 // newEngine makes an engine that has taken up nothing yet. put is handed every
@@ -93,6 +96,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put, allowLate: d.allowLate,
 		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
 		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
+		through:   map[string]through{},
 		positions: map[state.PositionKey]state.Position{}, gone: map[string]time.Time{}, changed: map[netip.Prefix]struct{}{},
 		snapshots: newSnapshots(d), notes: newNotes(),
 		storm:   newStorm(c.MaxBansPerMinute, time.Now()),
@@ -243,8 +247,8 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		if v.Client.IsValid() {
 			e.observeLine(l, v, now)
 		}
-		if v.Step == detector.StepBanned {
-			e.bans.seen(v)
+		if v.Step == detector.StepBanned || v.Step == detector.StepDenied && len(v.Decisions) == 0 {
+			e.seen(v)
 		}
 		if len(v.Decisions) > 0 {
 			e.notes.counts(&p, at.Offset+1, false)
@@ -326,6 +330,9 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		e.publishDecision("observe", d, o.Until, now)
 		e.say(now, slog.LevelInfo, "would be banned (observe)", attrs...)
 		return
+	}
+	if slices.ContainsFunc(d.Actions, e.keepsAway) {
+		jail.behind.add(d.Plane, now)
 	}
 	e.bannedBy(d.Jail, d.Target, now)
 	e.publishDecision("ban", d, o.Until, now)
@@ -450,6 +457,7 @@ func (e *engine) upkeep(now time.Time) {
 	e.lookAtCounters(now)
 	e.lookAtAllHits(now)
 	e.remember(now)
+	e.sayForwarded(now)
 	e.liftProtected(now)
 	for _, l := range e.logs {
 		e.lookAtLog(l, now)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -157,7 +158,7 @@ func dropped(b *control.Ban) (n uint64) {
 func (e *engine) shown(h *heldBan) control.Ban {
 	b := control.Ban{
 		Target: h.Target, Origin: h.Origin, Since: utc(h.since()), Until: utc(h.end), Observed: !h.Waiting, Waiting: h.Waiting,
-		Owners: make([]control.Owner, 0, len(h.Owners)), Actions: []control.AtAction{}, Seen: h.requests,
+		Owners: make([]control.Owner, 0, len(h.Owners)), Actions: []control.AtAction{}, Seen: h.requests, SeenForwarded: h.forwarded,
 	}
 	if h.lastRequest != 0 {
 		b.LastSeen = time.Unix(0, h.lastRequest).UTC()
@@ -188,6 +189,12 @@ func (e *engine) shown(h *heldBan) control.Ban {
 // fewBans is up to how many bans an action is asked for one by one.
 const fewBans = 16
 
+// How long an action may take to tell what it holds: of a few bans, and of all.
+const (
+	heldPatience = 2 * time.Second
+	listPatience = 5 * time.Second
+)
+
 // fillHeld adds what the actions really hold.
 func (d *daemon) fillHeld(ctx context.Context, bans []control.Ban) {
 	for _, e := range d.enforcers() {
@@ -197,28 +204,61 @@ func (d *daemon) fillHeld(ctx context.Context, bans []control.Ban) {
 	}
 }
 
+// holding is what an action says of one target.
+type holding struct {
+	entry actions.Entry
+	yes   bool
+	err   error
+}
+
+// fillFrom asks one action, which may hang.
 func fillFrom(ctx context.Context, e *enforcer, bans []control.Ban) {
-	now := time.Now()
-	if h, ok := e.action.(actions.Holder); ok && len(bans) <= fewBans {
-		for i := range bans {
-			if at := atAction(&bans[i], e.name); at != nil {
-				entry, held, err := h.Held(ctx, bans[i].Target)
-				fillAt(at, &entry, held, err, now)
-			}
-		}
-		return
-	}
-	entries, err := e.list(ctx)
-	held := make(map[netip.Prefix]*actions.Entry, len(entries))
-	for i := range entries {
-		held[entries[i].Target] = &entries[i]
-	}
+	var targets []netip.Prefix
+	var at []*control.AtAction
 	for i := range bans {
-		if at := atAction(&bans[i], e.name); at != nil {
-			entry, yes := held[bans[i].Target]
-			fillAt(at, entry, yes, err, now)
+		if a := atAction(&bans[i], e.name); a != nil {
+			targets, at = append(targets, bans[i].Target), append(at, a)
 		}
 	}
+	now, patience, ask := time.Now(), listPatience, e.listed
+	if _, ok := e.action.(actions.Holder); ok && len(bans) <= fewBans {
+		patience, ask = heldPatience, e.held
+	}
+	answers, ok := within(ctx, patience, func() []holding { return ask(ctx, targets) })
+	for i, a := range at {
+		if !ok {
+			a.Err = fmt.Sprintf("no answer within %v: does it hang?", patience)
+			continue
+		}
+		fillAt(a, &answers[i].entry, answers[i].yes, answers[i].err, now)
+	}
+}
+
+// held asks for targets one by one.
+func (e *enforcer) held(ctx context.Context, targets []netip.Prefix) []holding {
+	out := make([]holding, len(targets))
+	for i, target := range targets {
+		h := &out[i]
+		h.entry, h.yes, h.err = e.action.(actions.Holder).Held(ctx, target)
+	}
+	return out
+}
+
+// listed finds targets among all that there is.
+func (e *enforcer) listed(ctx context.Context, targets []netip.Prefix) []holding {
+	entries, err := e.list(ctx)
+	there := make(map[netip.Prefix]*actions.Entry, len(entries))
+	for i := range entries {
+		there[entries[i].Target] = &entries[i]
+	}
+	out := make([]holding, len(targets))
+	for i, target := range targets {
+		out[i].err = err
+		if x := there[target]; x != nil {
+			out[i].entry, out[i].yes = *x, true
+		}
+	}
+	return out
 }
 
 func atAction(b *control.Ban, name string) *control.AtAction {

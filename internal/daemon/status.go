@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -39,7 +40,8 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		Problems: []control.Problem{}, Jails: []control.JailStatus{}, Logs: []control.LogStatus{},
 		Actions: []control.ActionStatus{}, Budgets: []control.Budget{},
 	}
-	if err := d.ask(ctx, func(e *engine, now time.Time) { e.status(s, now) }); err != nil {
+	var seen map[string]through
+	if err := d.ask(ctx, func(e *engine, now time.Time) { e.status(s, now); seen = maps.Clone(e.through) }); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -66,7 +68,9 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		}
 	}
 	for _, e := range d.enforcers() {
-		s.Actions = append(s.Actions, actionStatus(e))
+		a := actionStatus(e)
+		a.Seen, a.SeenForwarded = seen[e.name].requests, seen[e.name].forwarded
+		s.Actions = append(s.Actions, a)
 	}
 	w := d.writer.Stats()
 	if w.Failing {

@@ -24,6 +24,12 @@ func (d *daemon) through(bans []control.Ban) string {
 	return ""
 }
 
+// inFlight is how long behind a ban a request may be logged that was on its way
+// when it was decided: a log's times have no parts of a second.
+const inFlight = 3 * time.Second
+
+// whyThrough finds the first reason that there is for requests of a banned
+// client, in the order in which they can be told apart.
 func (d *daemon) whyThrough(b *control.Ban) string {
 	if b.Waiting {
 		return "it waits for its turn to be enforced, as more bans come than max_bans_per_minute"
@@ -34,7 +40,7 @@ func (d *daemon) whyThrough(b *control.Ban) string {
 	if by := d.tentative.until(); !by.IsZero() && !by.After(time.Now()) {
 		return "nobody has confirmed this start, so no ban is enforced (tailban confirm)"
 	}
-	forwarded := false
+	forwarded := b.SeenForwarded > 0
 	for i := range b.Owners {
 		forwarded = forwarded || b.Owners[i].Plane == "forwarded"
 	}
@@ -59,10 +65,13 @@ func (d *daemon) whyThrough(b *control.Ban) string {
 			packets += *at.Packets
 		}
 	}
-	if packets == 0 {
-		return "no packet of it has met the rule: it comes to a port that the action does not cover, or its address in the log is not the one the kernel sees (a proxy or load balancer in front, whose address belongs into trusted_proxies)"
+	if b.LastSeen.Sub(b.Since) <= inFlight {
+		return "they were in flight when it was banned"
 	}
-	return "packets are dropped as well: these were in flight when it was banned, or came another way (another port, another host)"
+	if packets == 0 {
+		return "no packet of it has met the rule: it comes to a port that the action does not cover, or from one container to another over a bridge of this host, or its address in the log is not the one the kernel sees (a proxy or load balancer in front, whose address belongs into trusted_proxies)"
+	}
+	return "packets are dropped as well: these came another way (another port, another host, another container)"
 }
 
 // enforcer finds an action in use.

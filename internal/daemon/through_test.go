@@ -11,40 +11,44 @@ import (
 
 // Why a banned client's requests still arrive.
 func TestThrough(t *testing.T) {
-	const forwarding = `format = "nginx"` + "\n"
 	for _, c := range []struct {
 		name     string
 		config   string
 		firewall func(*fakeFirewall)
+		log      string // of the log's configuration
 		line     func(client string, at time.Time) string
-		quiet    bool // no request since the ban
+		after    time.Duration // of the requests since the ban; 0: long
+		quiet    bool          // no request since the ban
 		want     string
 	}{
 		{name: "observed only", config: `mode = "observe"`, want: "nothing is enforced"},
-		{name: "forwarded", config: `trusted_proxies = ["198.51.100.1"]`,
+		{name: "forwarded", config: `trusted_proxies = ["198.51.100.1"]`, log: `format = "nginx"`,
 			line: func(client string, at time.Time) string {
 				return strings.TrimSuffix(line("198.51.100.1", at), "\n") + ` "` + client + "\"\n"
 			},
+			want: "its requests come through a proxy, and the kernel only sees the proxy's address"},
+		{name: "rewritten peer", log: `peer = "rewritten"`,
 			want: "its requests come through a proxy, and the kernel only sees the proxy's address"},
 		{name: "failing action", firewall: func(f *fakeFirewall) { f.err = errors.New("no such table") },
 			want: "action firewall is failing: "},
 		{name: "not held", firewall: func(f *fakeFirewall) { f.loses = true }, want: "action firewall does not hold the ban"},
 		{name: "the action can't tell", firewall: func(f *fakeFirewall) { f.blind = errors.New("no answer") },
 			want: "action firewall can't tell what it holds: no answer"},
-		{name: "no packets", want: "no packet of it has met the rule"},
-		{name: "dropped as well", firewall: func(f *fakeFirewall) { f.packets = 3 }, want: "packets are dropped as well"},
+		{name: "no packets", want: "no packet of it has met the rule: it comes to a port that the action does not cover, or from one container to another"},
+		{name: "in flight", after: 2 * time.Second, want: "they were in flight when it was banned"},
+		{name: "dropped as well", firewall: func(f *fakeFirewall) { f.packets = 3 }, want: "packets are dropped as well: these came another way"},
 		{name: "nothing gets through", quiet: true, want: ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, t.TempDir())
-			jail := enforced
 			if c.line == nil {
 				c.line = line
-			} else {
-				jail = forwarding + jail
 			}
-			l := newLive(t, s, c.config+"\n"+s.config(jail), nil)
+			if c.after == 0 {
+				c.after = time.Minute
+			}
+			l := newLive(t, s, c.config+"\n"+s.config(c.log+enforced), nil)
 			if c.firewall != nil {
 				// Its first full pass would otherwise meet what is set here, or not.
 				wait(t, "the first full pass", func() bool { return l.d.enforcer("firewall").reconciler.Stats().Passes > 0 })
@@ -63,12 +67,13 @@ func TestThrough(t *testing.T) {
 			})
 			n := 3
 			if !c.quiet {
-				later := c.line("203.0.113.1", time.Now().Add(2*time.Second)) // a log has no parts of a second
+				later := c.line("203.0.113.1", time.Now().Add(c.after))
 				s.write(later, later)
 				n += 2
 			}
 			l.counted(n)
 			x := l.explain("203.0.113.1")
+			l.wantSeen(c.name, x)
 			if c.quiet {
 				if x.Through != "" || len(x.Bans) != 1 {
 					t.Errorf("nothing got through %+v, and it says: %q", x.Bans, x.Through)
@@ -78,6 +83,26 @@ func TestThrough(t *testing.T) {
 			}
 			l.stop()
 		})
+	}
+}
+
+// wantSeen checks what the status says of the requests that an explanation
+// tells of: those that the firewall should have kept away, if it should.
+func (l *live) wantSeen(name string, x *control.Explanation) {
+	l.siteFiles.Helper()
+	var want, proxied uint64
+	for _, b := range x.Bans {
+		if !b.Observed {
+			want, proxied = want+b.Seen, proxied+b.SeenForwarded
+		}
+	}
+	for _, a := range l.status().Actions {
+		if a.Seen != want || a.SeenForwarded != proxied {
+			l.siteFiles.Errorf("the status tells of %d requests that got through at %s, %d of them by a proxy, want %d and %d", a.Seen, a.Name, a.SeenForwarded, want, proxied)
+		}
+	}
+	if through := name == "forwarded" || name == "rewritten peer"; through != (proxied > 0) {
+		l.siteFiles.Errorf("%d requests came by a proxy", proxied)
 	}
 }
 
