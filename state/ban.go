@@ -44,6 +44,10 @@ type Owner struct {
 	Window time.Duration `json:"window,omitempty"` // likewise; stored in nanoseconds
 	Plane  string        `json:"plane,omitempty"`  // how a ban could reach the client
 	Sample *Sample       `json:"sample,omitempty"` // what the crossing line said
+
+	// Stored is when it ends by the file, if it was decided in the future of the
+	// clock that it was loaded by; see [Loaded]. It is not stored itself.
+	Stored time.Time `json:"-"`
 }
 
 // Sample is the crossing line as evidence. Whoever makes it cuts its texts to
@@ -71,6 +75,9 @@ type LineID struct {
 func (b *Ban) limitTo(now time.Time) {
 	for i := range b.Owners {
 		o := &b.Owners[i]
+		if o.Since.After(now) {
+			o.Stored = o.Until
+		}
 		o.Since, o.Until = limit(o.Since, o.Until, now)
 	}
 }

@@ -12,8 +12,9 @@ import (
 //
 // A ban whose time left exceeds its length was decided in a future that a
 // clock stepped back from: its owner's Since is moved to now and Until with
-// it. Pardons, allowances and holds are handled alike. The file keeps what it had until the ban is committed again, so that a
-// clock that comes right later finds the true times.
+// it. Pardons, allowances and holds are handled alike. The file keeps what it had
+// until the ban is committed again, and Stored what its Until was, so that a clock
+// that comes right later finds the true times.
 type Loaded struct {
 	Bans      []Ban // still running at now, by target
 	Offences  []Offence

@@ -56,7 +56,7 @@ func newBanTable(cap int) *banTable {
 func (t *banTable) restore(b state.Ban, now time.Time) *state.Ban {
 	for i := range b.Owners {
 		o := &b.Owners[i]
-		o.Until = now.Add(o.Until.Sub(now.Round(0)))
+		o.Since, o.Until = now.Add(o.Since.Sub(now.Round(0))), now.Add(o.Until.Sub(now.Round(0)))
 	}
 	ban := t.insert(b)
 	h := t.bans[b.Target]

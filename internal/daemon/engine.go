@@ -60,6 +60,7 @@ type engine struct {
 	positions map[state.PositionKey]state.Position
 	gone      map[string]time.Time // logs with positions that are not read, since when
 
+	clock     wallClock
 	storm     *storm
 	breaker   *breaker
 	memory    *memory
@@ -160,10 +161,13 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 		}
 		select {
 		case <-ctx.Done():
+			e.lookAtClock(time.Now())
 			e.sayRest(time.Now())
 			return
 		case b := <-batches:
-			e.take(b, time.Now())
+			now := time.Now()
+			e.lookAtClock(now)
+			e.take(b, now)
 		case q := <-asked:
 			q.do(e, time.Now())
 			close(q.done)
@@ -188,6 +192,7 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 			}
 		}
 		now := time.Now()
+		e.lookAtClock(now)
 		e.expire(now)
 		e.release(now)
 		e.handOver()

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+)
+
+// clockStep is how far the wall clock may drift from the time that passes
+// before it counts as set. As it is slewed it comes to that now and then, too.
+const clockStep = 2 * time.Second
+
+// wallClock notices that the wall clock was set, or stood still or ran on while
+// the machine was suspended. Bans end when their time has passed, here and in
+// the kernel, whatever the clock says; what people are shown, the state file and
+// the detector go by the clock.
+type wallClock struct {
+	last time.Time // when it was as the bans have it
+}
+
+// moved returns by how much the clock was set since it last returned something.
+func (w *wallClock) moved(now time.Time) time.Duration {
+	if w.last.IsZero() {
+		w.last = now
+		return 0
+	}
+	by := now.Round(0).Sub(w.last.Round(0)) - now.Sub(w.last)
+	if by.Abs() < clockStep {
+		return 0
+	}
+	w.last = now
+	return by
+}
+
+// lookAtClock has everything that goes by the wall clock know of bans by the
+// time they have left, when the clock was set.
+func (e *engine) lookAtClock(now time.Time) {
+	by := e.clock.moved(now)
+	if by == 0 {
+		return
+	}
+	e.say(now, slog.LevelWarn, "the clock was set: bans keep the time that they have left", "by", by.Round(time.Millisecond).String(), "bans", len(e.bans.bans))
+	for target, h := range e.bans.bans {
+		if h.shift(now) {
+			e.bans.moved(h)
+			e.enforce(&h.Ban)
+		}
+		e.touch(&h.Ban)
+		if e.again == nil {
+			e.detect.Unban(target)
+			e.tellDetector(&h.Ban)
+		}
+	}
+	e.handOver()
+}
+
+// shift has a ban's times say in the clock that runs now what they mean: so
+// long ago, so long from now. A ban that was taken up by a clock that stood in
+// its past, as that of a machine that starts in 1970, ends when it should have,
+// if the clock is right now; shift reports whether that is sooner.
+func (h *heldBan) shift(now time.Time) (sooner bool) {
+	wall := now.Round(0)
+	for i := range h.Owners {
+		o := &h.Owners[i]
+		length, left := o.Until.Sub(o.Since), o.Until.Sub(now)
+		if stored := o.Stored.Sub(wall); !o.Stored.IsZero() && stored <= length {
+			o.Stored = time.Time{}
+			sooner = sooner || stored < left
+			left = min(left, stored)
+		}
+		o.Since, o.Until = now.Add(left-length), now.Add(left)
+	}
+	h.change, h.end = ends(h.Owners)
+	return sooner
+}
