@@ -98,23 +98,38 @@ type = "log"
 // newLive starts one; change may alter its options first.
 func newLive(t *testing.T, s *siteFiles, text string, change func(*Options)) *live {
 	t.Helper()
-	l := &live{firewall: &fakeFirewall{bans: map[netip.Prefix]time.Time{}}}
+	firewall := &fakeFirewall{bans: map[netip.Prefix]time.Time{}}
+	l := newLiveWith(t, s, text, map[string]actions.Action{"firewall": firewall}, func(d *daemon) {
+		if change != nil {
+			change(&d.Options)
+		}
+	})
+	l.firewall = firewall
+	return l
+}
+
+// newLiveWith starts one with other actions in the place of those of the
+// configuration; change may alter the daemon before it does anything.
+func newLiveWith(t *testing.T, s *siteFiles, text string, instead map[string]actions.Action, change func(*daemon)) *live {
+	t.Helper()
+	l := &live{}
 	made := make(chan *daemon, 1)
 	l.reloadable = startReloadable(t, s, text, func(ctx context.Context, o Options) error {
-		if change != nil {
-			change(&o)
-		}
 		d := newDaemon(o)
+		change(d)
 		defer d.close()
 		if err := d.prepare(ctx); err != nil {
 			return err
 		}
 		for _, e := range d.action {
-			if e.name == "firewall" {
-				e.enforces, e.action = true, l.firewall
+			if a := instead[e.name]; a != nil {
+				e.enforces, e.action = true, a
+				if _, ok := a.(allower); ok {
+					e.allow = newSwap[[]netip.Prefix]()
+				}
 				e.reconciler = actions.NewReconciler(actions.Options{
-					Name: e.name, Action: e.action, Log: d.Log, OnState: d.stateChanged(e.name),
-					MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
+					Name: e.name, Action: a, Log: d.Log, OnState: d.stateChanged(e.name),
+					MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, Patience: quickly,
 				})
 			}
 		}
@@ -124,6 +139,9 @@ func newLive(t *testing.T, s *siteFiles, text string, change func(*Options)) *li
 	l.d = <-made
 	return l
 }
+
+// quickly is how long an action may take here until it is said to hang.
+const quickly = 2 * time.Second
 
 // counted waits until n lines have been counted.
 func (l *live) counted(n int) {
