@@ -19,6 +19,7 @@ type fakeFirewall struct {
 	err     error  // of all that changes it
 	blind   error  // of all that looks at it
 	loses   bool   // says that it holds nothing
+	full    bool   // has no room for any ban that is new to it
 	closed  bool
 }
 
@@ -64,6 +65,16 @@ func (f *fakeFirewall) Held(_ context.Context, target netip.Prefix) (actions.Ent
 	defer f.mu.Unlock()
 	end, held := f.bans[target]
 	return actions.Entry{Target: target, Left: time.Until(end), Packets: f.packets}, held && !f.loses, f.blind
+}
+
+// Room has it bounded if it is full.
+func (f *fakeFirewall) Room(netip.Prefix) (place string, size int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full {
+		return "everything", 0
+	}
+	return "", 0
 }
 
 func (f *fakeFirewall) Close() error {

@@ -50,12 +50,18 @@ func (d *daemon) whyThrough(b *control.Ban) string {
 	packets := uint64(0)
 	for i := range b.Actions {
 		at := &b.Actions[i]
+		full := false
 		if e := d.enforcer(at.Action); e != nil {
-			if s := e.reconciler.Stats(); s.Failing {
+			s := e.reconciler.Stats()
+			if s.Failing {
 				return fmt.Sprintf("action %s is failing: %v", at.Action, s.Err)
 			}
+			full = s.LeftOut > 0
 		}
 		if at.Held != nil && !*at.Held {
+			if full {
+				return fmt.Sprintf("action %s is full: it has no room for the bans that end soonest", at.Action)
+			}
 			return fmt.Sprintf("action %s does not hold the ban: it was removed by somebody else, or is about to be applied", at.Action)
 		}
 		if at.Err != "" {

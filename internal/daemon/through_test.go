@@ -32,6 +32,7 @@ func TestThrough(t *testing.T) {
 		{name: "failing action", firewall: func(f *fakeFirewall) { f.err = errors.New("no such table") },
 			want: "action firewall is failing: "},
 		{name: "not held", firewall: func(f *fakeFirewall) { f.loses = true }, want: "action firewall does not hold the ban"},
+		{name: "no room", firewall: func(f *fakeFirewall) { f.full = true }, want: "action firewall is full: it has no room"},
 		{name: "the action can't tell", firewall: func(f *fakeFirewall) { f.blind = errors.New("no answer") },
 			want: "action firewall can't tell what it holds: no answer"},
 		{name: "no packets", want: "no packet of it has met the rule: it comes to a port that the action does not cover, or from one container to another"},
@@ -59,7 +60,7 @@ func TestThrough(t *testing.T) {
 			// The action has done what it can, or is known to fail.
 			wait(t, "the action", func() bool {
 				for _, a := range l.status().Actions {
-					if !a.Failing && !l.firewall.holds("203.0.113.1/32") {
+					if !a.Failing && a.LeftOut == 0 && !l.firewall.holds("203.0.113.1/32") {
 						return false
 					}
 				}
