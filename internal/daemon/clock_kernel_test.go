@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tailban/tailban/actions"
+)
+
+// What the kernel holds is neither longer nor shorter when the clock is set, and
+// nothing is taken for somebody else's doing.
+func TestKernelKeepsItsTimeWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	l := newKernelLab(t)
+	var by atomic.Int64
+	by.Store(int64(-56 * year))
+	now := func() time.Time { return clockSetTo(t, time.Now(), time.Duration(by.Load())) }
+	until := now().Add(time.Hour)
+	r := actions.NewReconciler(actions.Options{Name: "test", Action: l.firewall, Interval: time.Millisecond, Now: now})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.Set(pfx("192.0.2.1/32"), until)
+	l2 := &kernelLab{l.siteFiles, l.ns, actions.NewNftables(actions.NftablesOptions{NetNS: l.ns.FD()})}
+	t.Cleanup(func() { l2.firewall.Close() })
+	l2.waitHeld("192.0.2.1")
+	passes := func(n uint64) {
+		t.Helper()
+		before := r.Stats().Passes
+		wait(t, "passes", func() bool { return r.Stats().Passes >= before+n })
+	}
+	passes(2)
+	before := r.Stats()
+	for _, d := range []time.Duration{0, time.Hour, -time.Hour, 0} {
+		by.Store(int64(d))
+		passes(2)
+		l2.wantStillHeld("192.0.2.1", time.Hour)
+	}
+	if s := r.Stats(); s.Applies != before.Applies || s.DriftAdded+s.DriftRemoved+s.DriftCorrected != 0 || s.Failing {
+		t.Errorf("setting the clock had it change something: %+v", s)
+	}
+	cancel()
+	check(t, <-done)
+}
