@@ -17,7 +17,7 @@ func wholeAddress(t *testing.T) {
 	o.wants(t, "2001:db8:77:1287::/64")
 	o.says(t, "unparsed      2")
 	// No free pattern finds an address: there is no such key.
-	refuses(t, failures(`pattern = '.*<HOST> - -'`, "1"), `jails.toml:4: logs.a.pattern: unknown key (known: files, journal, syslog, stdin, fifo, from_users, allow_from, timezone, header, peer, format, fields, max_line, from, max_files, allow_insecure, container, after_unparsed)`)
+	refuses(t, failures(`pattern = '.*<HOST> - -'`, "1"), `jails.toml:4: logs.a.pattern: unknown key (known: files, journal, syslog, stdin, fifo, from_users, allow_from, timezone, header, peer, format, fields, max_line, from, max_files, allow_insecure, container, users_checked, after_unparsed)`)
 }
 
 // A line feed in a user name, written as it is, makes a half line and a whole

@@ -41,7 +41,7 @@ func TestHangingActionStopsNoOther(t *testing.T) {
 	firewall := actions.NewNftables(actions.NftablesOptions{NetNS: k.ns.FD()})
 	slow := &hanging{fakeFirewall: fakeFirewall{bans: map[netip.Prefix]time.Time{}}, released: make(chan struct{})}
 	l := newLiveWith(t, k.siteFiles, k.config(strings.Replace(enforced, "limit = 2", "limit = 0", 1)+"[actions.slow]\ntype = \"log\"\n"),
-		map[string]actions.Action{"firewall": firewall, "slow": slow}, func(*daemon) {})
+		map[string]actions.Action{"firewall": firewall, "slow": slow}, nil)
 	events, err := l.client.Follow(t.Context())
 	check(t, err)
 

@@ -110,24 +110,22 @@ type = "log"
 func newLive(t *testing.T, s *siteFiles, text string, change func(*Options)) *live {
 	t.Helper()
 	firewall := &fakeFirewall{bans: map[netip.Prefix]time.Time{}}
-	l := newLiveWith(t, s, text, map[string]actions.Action{"firewall": firewall}, func(d *daemon) {
-		if change != nil {
-			change(&d.Options)
-		}
-	})
+	l := newLiveWith(t, s, text, map[string]actions.Action{"firewall": firewall}, change)
 	l.firewall = firewall
 	return l
 }
 
 // newLiveWith starts one with other actions in the place of those of the
-// configuration; change may alter the daemon before it does anything.
-func newLiveWith(t *testing.T, s *siteFiles, text string, instead map[string]actions.Action, change func(*daemon)) *live {
+// configuration; change may alter its options first.
+func newLiveWith(t *testing.T, s *siteFiles, text string, instead map[string]actions.Action, change func(*Options)) *live {
 	t.Helper()
 	l := &live{}
 	made := make(chan *daemon, 1)
 	l.reloadable = startReloadable(t, s, text, func(ctx context.Context, o Options) error {
+		if change != nil {
+			change(&o)
+		}
 		d := newDaemon(o)
-		change(d)
 		defer d.close()
 		if err := d.prepare(ctx); err != nil {
 			return err
