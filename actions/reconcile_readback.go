@@ -32,7 +32,9 @@ func (r *Reconciler) readSample(ctx context.Context, p *plan, applied time.Time)
 		if want.Left < tooShort || !r.stands(want.Target) {
 			continue
 		}
-		e, held, err := h.Held(ctx, want.Target)
+		var e Entry
+		var held bool
+		err := r.call(func() (err error) { e, held, err = h.Held(ctx, want.Target); return err })
 		if err != nil {
 			return // the next pass will meet what is wrong
 		}

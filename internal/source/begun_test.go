@@ -25,13 +25,13 @@ func TestPositionSaysWhatWasRead(t *testing.T) {
 			must(t, f.Truncate(0))
 			write(t, f, line)
 		}, int64(len(line))},
-		{"stored anew", func(t *testing.T, path string, f *os.File) {
+		{"stored anew", func(t *testing.T, path string, _ *os.File) {
 			duplicate(t, path, path+".x")
 			rename(t, path+".x", path)
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			anew, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 			must(t, err)
-			defer f.Close()
-			write(t, f, line)
+			defer anew.Close()
+			write(t, anew, line)
 		}, int64(len(line))},
 		{"another device", func(t *testing.T, _ string, f *os.File) {
 			write(t, f, line)
