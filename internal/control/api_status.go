@@ -94,7 +94,7 @@ type LogStatus struct {
 	BehindFor float64           `json:"behind_seconds"`      // for how long some of them have been there
 	LastLine  time.Time         `json:"last_line,omitzero"`  // when one was read
 	LastEvent time.Time         `json:"last_event,omitzero"` // the time in it
-	Polling   bool              `json:"polling,omitempty"`   // without inotify
+	Polling   bool              `json:"polling,omitempty"`   // some of its files at least are read without inotify
 	Files     []FileStatus      `json:"files"`
 }
 
