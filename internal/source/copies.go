@@ -172,6 +172,9 @@ func (r *follower) ownStory(f *os.File, size int64, id identity) bool {
 // read reports whether a file has been read to its end and let go, or is a copy
 // that isn't read. What was known of another file with its number is forgotten.
 func (r *follower) read(path string, l look) bool {
+	if len(r.memory.byID[l.id]) == 0 {
+		r.finishedElsewhere(path, l)
+	}
 	known := r.memory.byID[l.id]
 	for i := range known {
 		s := &known[i]
@@ -197,6 +200,40 @@ func (r *follower) read(path string, l look) bool {
 		return false
 	}
 	return false
+}
+
+// finishedElsewhere looks whether a file that nothing is known of is one that was
+// finished with when its device had another number, and has that one forgotten.
+func (r *follower) finishedElsewhere(path string, l look) {
+	for id, p := range r.memory.done {
+		if !p.renumbered(l.id) || !r.agrees(path, l, p) {
+			continue
+		}
+		s := start{Position: p, finished: true, copied: r.memory.copied(id)}
+		s.Dev = l.id.dev
+		r.memory.put(l.id, s)
+		r.memory.drop(id)
+		delete(r.memory.done, id)
+		r.memory.done[l.id] = s.Position
+		r.tell(s.Position, false)
+		r.tell(p, true)
+		return
+	}
+}
+
+// agrees reports whether the file that path leads to can be that of a position.
+func (r *follower) agrees(path string, l look, p Position) bool {
+	f, err := r.openSafely(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	id, err := identityOf(f)
+	if err != nil || id != l.id {
+		return false
+	}
+	ok, err := headAgrees(f, l.size, p)
+	return err == nil && ok
 }
 
 // related lists the files beside path that have its name and more, and path

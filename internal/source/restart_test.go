@@ -306,6 +306,34 @@ func TestRotatedAndTheDeviceNumberOfBefore(t *testing.T) {
 	})
 }
 
+// A pattern leads to a file that was finished with as well.
+func TestFinishedFileOfAnotherDevice(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "")
+		o.Resume = firstRun(t, o, f, strings.Repeat(longLine, 2), path+"*")
+		rename(t, path, path+".1")
+		next := create(t, path, "new "+longLine+longLine)
+		s := begin(t, o, path+"*")
+		s.final(idOf(t, f))
+		if !s.positions[idOf(t, f)].Done {
+			t.Fatalf("the file is not remembered: %+v", s.stored())
+		}
+		stored := s.stop()
+		for range 2 { // the number changes once, and back
+			o.Resume = otherDevice(stored, 7)
+			write(t, next, "more\n")
+			s = begin(t, o, path+"*")
+			s.wants("more\n")
+			s.poll("the old numbers are forgotten", func() bool { return len(files(s.stored())) == 2 && s.finals() == 2 }, func(b *Batch) { s.accept(b) })
+			if s.text() != "more\n" {
+				t.Errorf("got %q", s.text())
+			}
+			stored = s.stop()
+		}
+	})
+}
+
 // The device has another number after a reboot: the file is the same by its
 // inode and its beginning.
 func TestRestartWithAnotherDeviceNumber(t *testing.T) {
