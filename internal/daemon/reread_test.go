@@ -174,7 +174,7 @@ func TestTruncatedWhileReadAgain(t *testing.T) {
 func TestJournalIsReadAgain(t *testing.T) {
 	was, s := beforeWith(t, "[logs.journal]\njournal = [\"x.service\"]\n"+strings.Replace(web, "[jails.web]", "[jails.web]\nlog = [\"site\", \"journal\"]", 1), []string{one}, nil)
 	at := func(offset int64, cursor string) state.Position {
-		return state.Position{Log: "journal", Path: "journal:x", Offset: offset, Cursor: cursor}
+		return state.Position{Log: "journal", Path: "journal:x.service", Offset: offset, Cursor: cursor}
 	}
 	s.windows.Positions = append(s.windows.Positions, at(100, "then"))
 	s.loaded.Positions = append(s.loaded.Positions, at(900, "now"))
@@ -183,7 +183,7 @@ func TestJournalIsReadAgain(t *testing.T) {
 		t.Errorf("read again up to %+v", r.daemon.counted)
 	}
 	send := func(offset int64, again bool, clients ...string) {
-		b := &source.Batch{File: &source.File{Log: "journal", Path: "journal:x"}, Offset: offset, Again: again}
+		b := &source.Batch{File: &source.File{Log: "journal", Path: "journal:x.service"}, Offset: offset, Again: again}
 		for _, c := range clients {
 			b.Data = append(b.Data, line(c, r.now)...)
 		}
@@ -356,7 +356,7 @@ func TestStopWhileReadingAgain(t *testing.T) {
 		"a file":                   {at("/var/log/new.log", 1, 9, ""), false},
 		"the rest of a compressed": {at("/var/log/site.log", 1<<63|1, 9, ""), false},
 		"a pattern":                {at("/var/log/*.log", 0, 9, ""), false},
-		"the journal":              {at("journal:x", 0, 0, "s=1;i=2"), false},
+		"the journal":              {at("journal:x.service", 0, 0, "s=1;i=2"), false},
 		"a socket":                 {at("unix:/x", 0, 0, ""), true},
 	} {
 		was, s := before(t, []string{other}, []string{other})

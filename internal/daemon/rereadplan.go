@@ -128,14 +128,14 @@ func finished(since []state.Note, key state.PositionKey) (end *state.Reached) {
 }
 
 // stillRead reports whether a log is read as it was when a position was stored:
-// from the journal, or from files one of which has that name.
+// from the journal of the same units, or from files one of which has that name.
 func stillRead(c *config.Config, p *state.Position) bool {
 	l := logNamed(c, p.Log)
 	switch {
 	case l == nil:
 		return false
 	case p.Cursor != "":
-		return len(l.Journal) > 0
+		return p.Path == source.JournalPath(l.Journal)
 	case isFile(p):
 		return source.Covers(l.Files, p.Path)
 	}

@@ -41,9 +41,11 @@ type = "log"
 	}
 	list := func(p ...state.Position) []state.Position { return p }
 	journal := func(offset int64) state.Position {
-		return state.Position{Log: "journal", Path: "journal:x", Offset: offset, Cursor: "x"}
+		return state.Position{Log: "journal", Path: "journal:x.service", Offset: offset, Cursor: "x"}
 	}
 	units, empty := journal(2), journal(0)
+	unitsNow := journal(9)
+	unitsNow.Path = "journal:y"
 	units.Path, empty.Cursor = "journal:y", ""
 	socket := state.Position{Log: "site", Path: "unix:/x", Offset: 5}
 	otherLog, gone := p(9, 10, a), p(8, 10, a)
@@ -109,6 +111,7 @@ type = "log"
 		"a log that is new":            {taken: list(otherLog), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a)), lost: 0},
 		"the journal":                  {taken: list(journal(2)), stored: list(journal(5)), resume: list(journal(2)), files: []file{{2, 5}}},
 		"another journal":              {taken: list(units), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
+		"a journal of other units now": {taken: list(units), stored: list(unitsNow), resume: list(unitsNow)},
 		"no journal before":            {taken: list(socket), stored: list(journal(9)), resume: list(journal(9)), lost: 1},
 		"a journal from then on":       {taken: list(empty), stored: list(journal(5)), resume: list(journal(5)), lost: 1},
 		"a socket":                     {taken: list(p(1, 10, a)), stored: list(socket, p(1, 10, a)), holds: a, resume: list(socket, p(1, 10, a))},

@@ -59,11 +59,14 @@ var _ Source = (*Journal)(nil)
 
 const journalScheme = "journal:"
 
+// JournalPath is the Path of the positions that a journal of these units has.
+func JournalPath(units []string) string { return journalScheme + strings.Join(units, ",") }
+
 // NewJournal starts nothing.
 func NewJournal(o JournalOptions) *Journal {
 	return &Journal{
 		o: o, program: "journalctl", bootID: "/proc/sys/kernel/random/boot_id", pause: newPauses(), settle: 2 * time.Second,
-		s: newStream(o.Log, journalScheme+strings.Join(o.Units, ","), o.MaxLine, o.Logger),
+		s: newStream(o.Log, JournalPath(o.Units), o.MaxLine, o.Logger),
 	}
 }
 
@@ -103,8 +106,8 @@ func (j *Journal) Run(ctx context.Context, out chan<- *Batch) error {
 	if begun && !j.s.announce(ctx, out, at.cursor) {
 		return nil
 	}
-	for first := true; ; first = false {
-		if !first {
+	for pause := false; ; pause = true {
+		if pause {
 			if !j.pause.wait(ctx) {
 				return nil
 			}
@@ -124,7 +127,11 @@ func (j *Journal) Run(ctx context.Context, out chan<- *Batch) error {
 				return nil
 			}
 		}
-		if err := j.follow(ctx, out, &at); err != nil && ctx.Err() == nil {
+		err := j.follow(ctx, out, &at)
+		if errors.Is(err, errJump) {
+			err = j.follow(ctx, out, &at)
+		}
+		if err != nil && ctx.Err() == nil {
 			j.s.trouble("journalctl has ended", err)
 		}
 		if ctx.Err() != nil {
@@ -187,7 +194,7 @@ func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) erro
 	}
 	if at.counted != nil { // not all of it is there
 		j.jump(ctx, out, at)
-		return nil
+		return errJump
 	}
 	boot, err := j.boot(ctx)
 	if err != nil {
@@ -230,7 +237,7 @@ func (j *Journal) child(ctx context.Context, out chan<- *Batch, at *place, args 
 		if err != nil {
 			j.jump(ctx, out, at)
 		}
-		return false, nil
+		return false, err
 	}
 	err = c.wait()
 	settled.Stop()
@@ -241,7 +248,7 @@ func (j *Journal) child(ctx context.Context, out chan<- *Batch, at *place, args 
 	switch {
 	case lost.Load() && at.counted != nil:
 		j.jump(ctx, out, at)
-		return false, nil
+		return false, errJump
 	case lost.Load():
 		done = false
 		j.gap("the place in the journal is not known any more, reading from the oldest entry; lines may have been lost or come twice")
