@@ -22,7 +22,7 @@ func TestNoDiskStopsNothing(t *testing.T) {
 	check(t, os.Remove(s.state))
 	wait(t, "the state to be kept", func() bool { return len(r.journal.said("commit works again")) > 0 })
 	r.stop()
-	if l := s.stored(); len(l.Bans) != 1 || len(l.Offences) != 1 || len(l.Positions) != 1 {
+	if l := s.stored(); len(l.Bans) != 1 || len(l.Offences) != 1 || len(l.Positions) == 0 { // and that of its path, if it came to that
 		t.Errorf("stored are %+v", l)
 	}
 }
