@@ -30,7 +30,7 @@ const (
 // rereading is what is left to do of a reading again.
 type rereading struct {
 	waiting  int             // files that have not been read up to where they were
-	absent   int             // of those, files of which nothing has come
+	absent   int             // of those, files of which no line has come
 	turns    int             // of what has happened since the snapshot
 	offences []state.Offence // as they are stored
 	held     []*source.Batch
@@ -48,6 +48,7 @@ type again struct {
 	position state.Position // what is stored for it
 	next     int64          // up to where it has been read
 	begun    bool
+	heard    bool // some line has come
 	looked   bool // its first lines have been compared
 	done     bool // all of that has been read
 
@@ -116,10 +117,6 @@ func (e *engine) renumber(f *again, dev uint64) {
 // reread takes what is not new off a batch, and counts it if all new lines
 // still wait for it. It reports whether anything is left.
 func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
-	if !f.begun && !f.done && e.again != nil {
-		e.again.absent--
-		defer e.again.came(now)
-	}
 	if !f.fits(b) { // another file, or it has begun anew: all of it is new
 		e.forgetKnown(f)
 		return true
@@ -128,6 +125,7 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	if size > 0 {
 		if e.again != nil {
 			e.recount(f, b, b.Data[:size])
+			e.hear(f)
 			e.again.came(now)
 		}
 		b.Data = b.Data[size:]
@@ -203,9 +201,19 @@ func (f *again) old(b *source.Batch) (size, lines int) {
 	return int(n) + i, 0
 }
 
+// hear notes that lines of a file that is waited for come. That its reading has
+// begun doesn't say so: a journal is announced before its program is started.
+func (e *engine) hear(f *again) {
+	if !f.heard && !f.done {
+		f.heard = true
+		e.again.absent--
+	}
+}
+
 // reached notes that a file has been read up to where it was.
 func (e *engine) reached(f *again) {
 	if !f.done && e.again != nil {
+		e.hear(f)
 		e.again.waiting--
 	}
 	f.done = true

@@ -256,7 +256,7 @@ func TestTornLineIsNotWaitedFor(t *testing.T) {
 func TestPatienceForEachFile(t *testing.T) {
 	r := newRecalled(t, web)
 	r.send(0, r.line(one, 0), r.line(other, 0))
-	r.send(1, r.line(other, 0))
+	r.send(1, r.line(other, 0), r.line("192.0.2.3", 0))
 	for _, u := range r.took() {
 		r.disk.commit(u)
 	}
@@ -277,6 +277,8 @@ func TestPatienceForEachFile(t *testing.T) {
 	overdue(firstPatience-time.Second, false)
 	overdue(firstPatience+time.Second, true)
 	take(1)
+	overdue(firstPatience-time.Second, false)
+	take(1, r.sent[1][0])
 	overdue(rereadPatience-time.Second, false)
 	overdue(rereadPatience+time.Second, true)
 }
