@@ -64,9 +64,9 @@ type Reached struct {
 // Key returns what the file's position is stored under.
 func (r *Reached) Key() PositionKey { return PositionKey{Log: r.Log, Dev: r.Dev, Ino: r.Ino} }
 
-// Weight is how much a note takes of what is kept of them: 1, and 1 for each
-// thing that it lists.
-func (n *Note) Weight() int { return 1 + len(n.Allow) + len(n.Disallow) + len(n.Reached) }
+// Weight is how much a note takes of what is kept of them: 1 for each thing that
+// it lists, and at least that.
+func (n *Note) Weight() int { return max(1, len(n.Allow)+len(n.Disallow)+len(n.Reached)) }
 
 // Check says why a note can't be stored, or nil.
 func (n *Note) Check() error {

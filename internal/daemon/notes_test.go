@@ -44,8 +44,8 @@ func TestNotesAreForgotten(t *testing.T) {
 	third := r.count(r.now)
 	stored(1+3+1+1+1, false)
 	r.snapshots.stored.Store(third.mark)
-	finish(9)
-	stored(1+3+1+1+1+5, true)
+	finish(12)
+	stored(1+3+1+1+1+9+1, true)
 	r.count(r.now)
 	stored(1, false) // the third is of no use any more
 	finish(1)

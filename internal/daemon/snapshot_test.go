@@ -139,3 +139,35 @@ func TestSnapshotsWaitForTheDisk(t *testing.T) {
 		return err == nil && w != nil && len(w.Times) == 0 && len(w.Bans) == 1 // a decision has used them up
 	})
 }
+
+// When half of what may be noted between two snapshots is used up, the next one is
+// due early.
+func TestSnapshotIsDueEarly(t *testing.T) {
+	r := newRig(t, start{config: web, actions: []string{"firewall"}})
+	s := r.engine.snapshots
+	take := func(after time.Duration) bool {
+		s.ready <- struct{}{}
+		r.engine.snapshot(r.now.Add(after))
+		select {
+		case <-s.taken:
+			return true
+		case <-s.ready:
+			return false
+		}
+	}
+	r.requests(one)
+	if !take(0) {
+		t.Fatal("the first is not due")
+	}
+	r.requests(other)
+	if take(s.every - time.Second) {
+		t.Error("the second is due early")
+	}
+	r.notes.weight = r.notes.max/2 + 1
+	if take(-time.Nanosecond) {
+		t.Error("it is taken at once, whatever the last one has cost")
+	}
+	if !take(s.every - time.Second) {
+		t.Error("it is not due early, though much has happened")
+	}
+}
