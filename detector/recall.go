@@ -3,6 +3,7 @@ package detector
 import (
 	"math"
 	"net/netip"
+	"sort"
 	"time"
 
 	"github.com/gaissmai/bart"
@@ -47,20 +48,21 @@ type recall struct {
 	changes []Change
 	turn    int // of the line at hand
 
-	bans     map[key][]turnBan
-	networks *bart.Lite      // targets of those that a client's target alone doesn't find
-	used     map[usedKey]int // the turn of the last line that was used up
-	usedUp   map[key]int     // the same, in all jails
+	bans     map[banKey][]turnBan // of each ban that changes, in order
+	networks *bart.Lite           // targets of those that a client's target alone doesn't find
+	used     map[usedKey]int      // the turn of the last line that was used up
+	usedUp   map[key]int          // the same, in all jails
 	allowed  *bart.Table[[]turns]
 }
 
-// turnBan is a ban, or the end of all of them.
+// turnBan is when a ban ends by itself, for lines from a turn on.
 type turnBan struct {
-	turn   int // of the first line after it
-	lifted bool
-	owner  int
-	until  int64
+	turn  int
+	until int64
 }
+
+// noBan is the end of a ban that has ended before its time.
+const noBan = math.MinInt64
 
 type usedKey struct {
 	rule uint16
@@ -75,7 +77,7 @@ type turns struct{ from, to int }
 // taken; changes are what has happened since, in order.
 func (e *Engine) Recall(allowed []netip.Prefix, changes []Change) {
 	r := &recall{
-		changes: changes, bans: map[key][]turnBan{}, networks: new(bart.Lite),
+		changes: changes, bans: map[banKey][]turnBan{}, networks: new(bart.Lite),
 		used: map[usedKey]int{}, usedUp: map[key]int{}, allowed: new(bart.Table[[]turns]),
 	}
 	e.recall = r
@@ -99,8 +101,11 @@ func (e *Engine) Recall(allowed []netip.Prefix, changes []Change) {
 			r.usedUp[k] = i
 			e.UseUp(c.Target)
 		case Lifted:
-			k := keyOf(c.Target.Masked())
-			r.bans[k] = append(r.bans[k], turnBan{turn: i + 1, lifted: true})
+			for _, owner := range e.owners() {
+				if bk := (banKey{keyOf(c.Target.Masked()), owner}); e.lastUntil(bk) != noBan {
+					r.bans[bk] = append(r.bans[bk], turnBan{i + 1, noBan})
+				}
+			}
 		case Allowed:
 			for _, p := range c.Disallow {
 				r.disallow(p, i)
@@ -125,8 +130,8 @@ func (e *Engine) recallBan(c *Change, turn int) {
 		owner = j.id
 	}
 	target := c.Target.Masked()
-	k := keyOf(target)
-	e.recall.bans[k] = append(e.recall.bans[k], turnBan{turn: turn, owner: owner, until: c.Until})
+	bk := banKey{keyOf(target), owner}
+	e.recall.bans[bk] = append(e.recall.bans[bk], turnBan{turn, max(e.lastUntil(bk), c.Until)})
 	if !isTarget(target) {
 		e.recall.networks.Insert(target)
 	}
@@ -162,31 +167,33 @@ func (r *recall) allows(client netip.Addr) bool {
 	return false
 }
 
-// recalledUntil returns when the ban of a key by an owner was to end, as it was at the
-// turn of the line at hand.
-func (e *Engine) recalledUntil(bk banKey) (until int64, ok bool) {
-	if b := e.bans.entries[bk]; b != nil { // since before the snapshot
-		until, ok = b.until, true
+// lastUntil is when a ban is to end, by what is recalled so far.
+func (e *Engine) lastUntil(bk banKey) int64 {
+	if list := e.recall.bans[bk]; len(list) > 0 {
+		return list[len(list)-1].until
 	}
-	for _, x := range e.recall.bans[bk.key] {
-		switch {
-		case x.turn > e.recall.turn:
-			return until, ok
-		case x.lifted:
-			until, ok = 0, false
-		case x.owner == bk.owner:
-			until, ok = max(until, x.until), true
-		}
+	if b := e.bans.entries[bk]; b != nil { // from before the snapshot
+		return b.until
 	}
-	return until, ok
+	return noBan
+}
+
+// untilThen is when a ban was to end, at the turn of the line at hand.
+func (e *Engine) untilThen(bk banKey) int64 {
+	list := e.recall.bans[bk]
+	n := sort.Search(len(list), func(i int) bool { return list[i].turn > e.recall.turn })
+	switch b := e.bans.entries[bk]; {
+	case n > 0:
+		return list[n-1].until
+	case b != nil:
+		return b.until
+	}
+	return noBan
 }
 
 // recallsBan is banned for a line that is taken again.
 func (e *Engine) recallsBan(c *candidate, owner int) bool {
-	runs := func(k key) bool {
-		until, ok := e.recalledUntil(banKey{k, owner})
-		return ok && until > c.time
-	}
+	runs := func(k key) bool { return e.untilThen(banKey{k, owner}) > c.time }
 	if runs(c.key) {
 		return true
 	}
@@ -244,31 +251,12 @@ func (e *Engine) Again(l *Log, line []byte, cut bool, at Line, turn int) int64 {
 // [Engine.Restore] and [Engine.RestoreOffence].
 func (e *Engine) Recalled(now time.Time) {
 	r := e.recall
-	r.turn = len(r.changes)
-	type end struct {
-		until int64
-		runs  bool
-	}
-	ends := map[banKey]end{}
-	for k, list := range r.bans {
-		for _, x := range list {
-			owners := []int{x.owner}
-			if x.lifted {
-				owners = e.owners()
-			}
-			for _, owner := range owners {
-				bk := banKey{k, owner}
-				until, ok := e.recalledUntil(bk)
-				ends[bk] = end{until, ok}
-			}
-		}
-	}
 	e.recall = nil
-	for bk, x := range ends {
-		if x.runs {
-			e.bans.put(bk, struct{}{}, x.until)
-		} else {
+	for bk, list := range r.bans {
+		if until := list[len(list)-1].until; until == noBan {
 			e.bans.delete(bk)
+		} else {
+			e.bans.put(bk, struct{}{}, until)
 		}
 	}
 	for bk, b := range e.bans.entries {
