@@ -272,7 +272,9 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		l.skew.add(now, latest)
 	}
 	if b.Final {
-		e.noteFinished(b)
+		if !e.goesOn(&p) {
+			e.noteFinished(b)
+		}
 		e.update.ForgetPositions = append(e.update.ForgetPositions, p.Key())
 		delete(e.positions, p.Key())
 	} else {

@@ -69,3 +69,14 @@ func (p *rereadPlan) alike(others []renumbered) {
 		}
 	}
 }
+
+// goesOn reports whether a position that is to be forgotten is of a file that is
+// read under another number of its device.
+func (e *engine) goesOn(p *state.Position) bool {
+	for key, x := range e.positions {
+		if key.Log == p.Log && key.Ino == p.Ino && key.Dev != p.Dev && isFile(&x) && isFile(p) && x.Path == p.Path && source.Position(*p).Telling() {
+			return true
+		}
+	}
+	return false
+}

@@ -219,6 +219,7 @@ func (p *rereadPlan) addFile(now, was *state.Position) error {
 		from := *was
 		from.Dev, from.Ino, from.Head, from.HeadLen = now.Dev, now.Ino, now.Head, now.HeadLen // the longer one tells more
 		p.again(from, now, now.Offset)
+		p.files[from.Key()].reached = p.reached(was.Key(), now.Key())
 	}
 	return nil
 }
