@@ -14,6 +14,10 @@ type Entry struct {
 	Target  netip.Prefix  // masked, never IPv4-mapped
 	Left    time.Duration // until the action lets it go by itself; 0 in a listing: never
 	Packets uint64        // turned away so far, where the action can tell (listing only)
+
+	// Merged is not 0 for a network that is banned as one, in place of members
+	// of which at least so many are banned; see [Reconciler.SetMerged].
+	Merged int
 }
 
 // Action is a place where bans are enforced. Methods are called by one

@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -152,6 +154,8 @@ func decodeElement(data []byte) (e nftables.SetElement, err error) {
 			return setDuration(&e.Timeout, value)
 		case unix.NFTA_SET_ELEM_EXPIRATION:
 			return setDuration(&e.Expires, value)
+		case unix.NFTA_SET_ELEM_USERDATA:
+			e.Comment = commentOf(value)
 		case unix.NFTA_SET_ELEM_EXPR:
 			e.Counter, err = decodeCounter(value)
 			return err
@@ -159,6 +163,20 @@ func decodeElement(data []byte) (e nftables.SetElement, err error) {
 		return nil
 	})
 	return e, err
+}
+
+// commentOf finds an element's comment in what userland has left with it: type
+// and length, a byte each, and the value (libnftnl's udata.h). What is no such
+// thing has none.
+func commentOf(data []byte) string {
+	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
+		value := data[2 : 2+int(data[1])]
+		if userdata.Type(data[0]) == userdata.NFTNL_UDATA_SET_ELEM_COMMENT {
+			return strings.TrimSuffix(string(value), "\x00")
+		}
+		data = data[2+len(value):]
+	}
+	return ""
 }
 
 // decodeCounter returns nil for another expression than a counter.

@@ -113,7 +113,7 @@ func (n *Nftables) appendNetworks(entries []Entry, set string, elements []nftabl
 func ended(e nftables.SetElement) bool { return e.Timeout > 0 && e.Expires <= 0 }
 
 func entryOf(target netip.Prefix, e nftables.SetElement) Entry {
-	entry := Entry{Target: target}
+	entry := Entry{Target: target, Merged: mergedOf(e.Comment)}
 	if e.Timeout > 0 {
 		entry.Left = e.Expires
 	}

@@ -154,10 +154,12 @@ func without(held []span, remove []netip.Prefix) (left []span, changed bool) {
 func with(held []span, add []Entry) (all []span, rejected []Rejection, full bool) {
 	for _, e := range add {
 		fresh := span{first: e.Target.Addr(), last: last(e.Target)}
+		fresh.element.Comment = mergedComment(e.Merged)
 		i := slices.IndexFunc(held, func(s span) bool { return s.overlaps(e.Target) })
 		switch {
 		case i >= 0 && held[i].first == fresh.first && held[i].last == fresh.last:
 			held[i].element.Timeout, held[i].element.Expires = e.Left, e.Left
+			held[i].element.Comment = fresh.element.Comment
 		case i >= 0:
 			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w: %s", ErrOverlaps, held[i])})
 		case len(held) >= netSize:
@@ -168,6 +170,29 @@ func with(held []span, add []Entry) (all []span, rejected []Rejection, full bool
 		}
 	}
 	return held, rejected, full
+}
+
+// mergedText is the comment of a network that is banned as one: a later process
+// must tell it from one that was banned for its own sake.
+const mergedText = "banned as one, as are at least %d of its members"
+
+func mergedComment(least int) string {
+	if least == 0 {
+		return ""
+	}
+	return fmt.Sprintf(mergedText, least)
+}
+
+// mergedOf reads it; 0: the comment says something else.
+func mergedOf(comment string) int {
+	least := 0
+	if comment == "" {
+		return 0
+	}
+	if _, err := fmt.Sscanf(comment, mergedText, &least); err != nil || least < 1 {
+		return 0
+	}
+	return least
 }
 
 func (n *Nftables) writeNetworks(set *nftables.Set, networks []span) error {

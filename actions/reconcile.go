@@ -92,6 +92,7 @@ type Reconciler struct {
 	noticed noticed
 	contest contest
 	places  map[string]*place // of an action that is Bounded
+	merged  map[netip.Prefix]*merged
 	stats   Stats
 
 	readBack time.Time // when that was last done, of Run only
@@ -145,6 +146,7 @@ func NewReconciler(o Options) *Reconciler {
 		desired: map[netip.Prefix]want{},
 		pending: map[netip.Prefix]cause{},
 		places:  map[string]*place{},
+		merged:  map[netip.Prefix]*merged{},
 	}
 }
 
@@ -152,6 +154,8 @@ func NewReconciler(o Options) *Reconciler {
 // nothing for its effect; a time that has passed is Delete.
 func (r *Reconciler) Set(target netip.Prefix, until time.Time) {
 	r.mu.Lock()
+	r.unmerge(target)
+	r.uncover(target)
 	r.want(target, until)
 	r.markPending(target, asked)
 	r.mu.Unlock()
@@ -161,6 +165,7 @@ func (r *Reconciler) Set(target netip.Prefix, until time.Time) {
 // Delete says that target should not be banned any longer.
 func (r *Reconciler) Delete(target netip.Prefix) {
 	r.mu.Lock()
+	r.unmerge(target)
 	r.drop(target)
 	r.markPending(target, asked)
 	r.mu.Unlock()
@@ -210,7 +215,7 @@ func (r *Reconciler) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.Desired, s.Pending = len(r.desired), len(r.pending)
+	s.Desired, s.Pending = len(r.desired)-len(r.merged), len(r.pending)
 	for _, p := range r.places {
 		s.LeftOut += p.out
 	}

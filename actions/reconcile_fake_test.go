@@ -5,8 +5,10 @@ package actions_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +31,7 @@ type fake struct {
 	mu sync.Mutex
 	script
 	held  map[netip.Prefix]time.Time // until; zero: for good
+	as    map[netip.Prefix]int       // of how many members, those of held that are merged
 	calls []string                   // in order, without their arguments
 	adds  [][]actions.Entry
 	gone  [][]netip.Prefix
@@ -57,8 +60,13 @@ func (f *fake) Prepare(context.Context) error {
 }
 
 func (f *fake) Apply(ctx context.Context, add []actions.Entry, remove []netip.Prefix) error {
+	var rejected *actions.RejectedError
 	if s := f.note("apply"); s.onApply != nil {
-		if err := s.onApply(ctx, add, remove); err != nil {
+		if err := s.onApply(ctx, add, remove); errors.As(err, &rejected) {
+			add = slices.DeleteFunc(slices.Clone(add), func(e actions.Entry) bool {
+				return slices.ContainsFunc(rejected.Rejected, func(x actions.Rejection) bool { return x.Target == e.Target })
+			})
+		} else if err != nil {
 			return err
 		}
 	}
@@ -67,12 +75,21 @@ func (f *fake) Apply(ctx context.Context, add []actions.Entry, remove []netip.Pr
 	if f.held == nil {
 		f.held = map[netip.Prefix]time.Time{}
 	}
+	if f.as == nil {
+		f.as = map[netip.Prefix]int{}
+	}
 	f.adds, f.gone = append(f.adds, add), append(f.gone, remove)
 	for _, e := range add {
 		f.held[e.Target] = time.Now().Add(e.Left)
+		if delete(f.as, e.Target); e.Merged > 0 {
+			f.as[e.Target] = e.Merged
+		}
 	}
 	for _, t := range remove {
 		delete(f.held, t)
+	}
+	if rejected != nil {
+		return rejected
 	}
 	return nil
 }
@@ -87,7 +104,7 @@ func (f *fake) List(context.Context) ([]actions.Entry, error) {
 	defer f.mu.Unlock()
 	var entries []actions.Entry
 	for t, until := range f.held {
-		e := actions.Entry{Target: t}
+		e := actions.Entry{Target: t, Merged: f.as[t]}
 		if !until.IsZero() {
 			if e.Left = time.Until(until); e.Left <= 0 {
 				continue

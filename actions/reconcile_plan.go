@@ -18,6 +18,9 @@ type plan struct {
 	begun   []netip.Prefix         // additions of what is not in force yet
 	found   []netip.Prefix         // what has come in force although Apply failed
 
+	merged  map[netip.Prefix]time.Time // the ends of merged networks among the additions
+	covered map[netip.Prefix]struct{}  // removals of what a network bans from here on
+
 	held                      int // by the action, as listed
 	added, removed, corrected uint64
 }
@@ -44,8 +47,12 @@ func (r *Reconciler) planChanges(now time.Time) *plan {
 			r.drop(target)
 			ok = false
 		}
+		if ok && r.covered(target, w.until) {
+			r.planCovered(p, target, w, why)
+			continue
+		}
 		if left := r.left(w, now); ok && !w.out && left > 0 {
-			p.put(target, w, left)
+			r.put(p, target, w, left)
 			p.added += count(why == gone && !w.rejected)
 			p.corrected += count(why == came)
 			if !w.inForce || why == gone {
@@ -66,15 +73,16 @@ func (r *Reconciler) planChanges(now time.Time) *plan {
 // planFull takes the pending changes and compares everything with what the
 // action held, as listed within slack before now.
 func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) *plan {
-	there := make(map[netip.Prefix]time.Duration, len(held))
+	there := make(map[netip.Prefix]Entry, len(held))
 	for _, e := range held {
-		there[e.Target] = e.Left
+		there[e.Target] = e
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.readmit(now)
 	p := r.take()
 	p.held = len(held)
+	r.findMerged(p, there, now, slack)
 	r.planDesired(p, there, now, slack)
 	if r.recap { // which is nobody else's doing
 		p.added, p.corrected, r.recap = 0, 0, false
@@ -84,7 +92,7 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 }
 
 // planDesired adds what is missing and corrects what has another time left.
-func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, now time.Time, slack time.Duration) {
+func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]Entry, now time.Time, slack time.Duration) {
 	for target, w := range r.desired {
 		if !w.until.After(now) {
 			r.drop(target) // the action lets it go by itself
@@ -92,14 +100,17 @@ func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, 
 		}
 		_, asked := p.taken[target]
 		drift := !asked && !w.rejected
-		has, ok := there[target]
-		left := r.left(w, now)
-		if ok && !w.inForce {
-			if r.stats.Passes > 0 { // before that, it was there when we began
-				p.found = append(p.found, target)
+		e, ok := there[target]
+		has, left := e.Left, r.left(w, now)
+		if r.covered(target, w.until) {
+			if ok {
+				r.takeBack(p, target, w)
+				p.removed += count(drift && !w.inForce)
 			}
-			w.inForce = true
-			r.desired[target] = w
+			continue
+		}
+		if ok && !w.inForce {
+			r.foundInForce(p, target, w)
 		}
 		switch {
 		case w.out || left <= 0:
@@ -110,11 +121,11 @@ func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, 
 				p.remove = append(p.remove, target)
 			}
 		case !ok:
-			p.put(target, w, left)
+			r.put(p, target, w, left)
 			p.begun = append(p.begun, target)
 			p.added += count(drift)
-		case has <= 0 || (has-left).Abs() > tolerance(left)+slack:
-			p.put(target, w, left)
+		case r.amiss(target, e, left, slack):
+			r.put(p, target, w, left)
 			p.corrected += count(drift)
 		}
 	}
@@ -122,8 +133,9 @@ func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]time.Duration, 
 
 // planBeyond removes what should not be there. What was not asked to be
 // removed and ends at any moment is left to do so.
-func (r *Reconciler) planBeyond(p *plan, there map[netip.Prefix]time.Duration, slack time.Duration) {
-	for target, left := range there {
+func (r *Reconciler) planBeyond(p *plan, there map[netip.Prefix]Entry, slack time.Duration) {
+	for target, e := range there {
+		left := e.Left
 		if _, ok := r.desired[target]; ok {
 			continue
 		}
@@ -143,8 +155,32 @@ func count(yes bool) uint64 {
 	return 0
 }
 
-func (p *plan) put(target netip.Prefix, w want, left time.Duration) {
-	p.add = append(p.add, Entry{Target: target, Left: left})
+// planCovered takes back what a target that is covered holds by itself.
+func (r *Reconciler) planCovered(p *plan, target netip.Prefix, w want, why cause) {
+	switch {
+	case why == gone:
+		w.inForce = false
+		r.desired[target] = w
+	case why == came || w.inForce:
+		r.takeBack(p, target, w)
+		p.removed += count(why == came)
+	}
+}
+
+// takeBack removes a ban that one of a network has made needless.
+func (r *Reconciler) takeBack(p *plan, target netip.Prefix, w want) {
+	p.remove = append(p.remove, target)
+	p.covered[target] = struct{}{}
+	w.inForce = false
+	r.desired[target] = w
+}
+
+func (r *Reconciler) put(p *plan, target netip.Prefix, w want, left time.Duration) {
+	least := r.mergedAs(target)
+	p.add = append(p.add, Entry{Target: target, Left: left, Merged: least})
+	if least > 0 {
+		p.merged[target] = w.until
+	}
 	if w.rejected {
 		p.retried = append(p.retried, target)
 	}
@@ -152,7 +188,7 @@ func (p *plan) put(target netip.Prefix, w want, left time.Duration) {
 
 // take moves the pending changes into a new plan.
 func (r *Reconciler) take() *plan {
-	p := &plan{taken: r.pending, lost: r.lost}
+	p := &plan{taken: r.pending, lost: r.lost, merged: map[netip.Prefix]time.Time{}, covered: map[netip.Prefix]struct{}{}}
 	r.pending, r.lost = map[netip.Prefix]cause{}, false
 	return p
 }
@@ -177,6 +213,18 @@ func (r *Reconciler) markBegun(p *plan, rejected *RejectedError) {
 			r.desired[target] = w
 		}
 	}
+	r.heldMerged(p, refused)
+}
+
+// ended are the removals that leave a target free.
+func (p *plan) ended() []netip.Prefix {
+	if len(p.covered) == 0 {
+		return p.remove
+	}
+	return slices.DeleteFunc(slices.Clone(p.remove), func(target netip.Prefix) bool {
+		_, yes := p.covered[target]
+		return yes
+	})
 }
 
 // putBack makes a plan's changes pending again.
@@ -203,6 +251,7 @@ func (r *Reconciler) markRejected(p *plan, rejected []Rejection) []Rejection {
 		}
 		w.rejected, w.inForce = true, false
 		r.desired[x.Target] = w
+		r.release(x.Target)
 		if _, said := before[x.Target]; !said {
 			news = append(news, x)
 			r.stats.Rejected++

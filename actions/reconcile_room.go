@@ -79,6 +79,11 @@ func (r *Reconciler) drop(target netip.Prefix) {
 	if p := r.placeOf(target); p != nil {
 		r.leave(p, target)
 	}
+	if _, m := r.above(target); m != nil {
+		delete(m.under, target)
+		delete(m.waiting, target)
+	}
+	delete(r.merged, target)
 	delete(r.desired, target)
 }
 
@@ -126,6 +131,7 @@ func (r *Reconciler) makeRoom(p *place, until time.Time) {
 		r.stats.Evicted++
 	}
 	r.markPending(first.target, asked)
+	r.release(first.target)
 }
 
 // soonest is the ban in a place that ends first.

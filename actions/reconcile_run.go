@@ -207,7 +207,7 @@ func (r *Reconciler) apply(ctx context.Context, p *plan) error {
 	}
 	r.reject(p, rejected)
 	r.markBegun(p, rejected)
-	r.tell(p.begun, p.remove)
+	r.tell(p.begun, p.ended())
 	return nil
 }
 
