@@ -110,6 +110,9 @@ func noteBan(t *table, b *control.Ban) {
 		if x.Held != nil && !*x.Held {
 			t.note("not in force at %s", x.Action)
 		}
+		if x.Network.IsValid() {
+			t.note("at %s as part of %s", x.Action, x.Network)
+		}
 	}
 	for _, o := range b.Owners {
 		if text := reasonText(o.Reason, o.By); text != "" {

@@ -206,6 +206,9 @@ func actionText(a *config.Action) string {
 	if a.CutConnections {
 		text += ", open connections are cut"
 	}
+	if a.Merge > 0 {
+		text += fmt.Sprintf(", networks of %d banned members are banned as one", a.Merge)
+	}
 	return text
 }
 

@@ -124,6 +124,20 @@ func TestControlOutput(t *testing.T) {
 				Conclusion: control.Banned, Text: "198.51.100.1 is banned.", Bans: sampleBans().Bans[2:],
 			}
 		}},
+		{name: "explain_in_network", args: "explain 203.0.113.77", set: func(d *fakeDaemon) {
+			d.explain = &control.Explanation{
+				Now: at(0), Address: netip.MustParseAddr("203.0.113.77"), Target: netip.MustParsePrefix("203.0.113.77/32"),
+				Conclusion: control.InNetwork, Text: "203.0.113.77 is not banned itself.",
+				Networks: []control.InMerged{{Action: "firewall", Network: netip.MustParsePrefix("203.0.113.0/24"), Members: 34, Until: at(20 * minute)}},
+			}
+		}},
+		{name: "explain_as_part", args: "explain 203.0.113.66", set: func(d *fakeDaemon) {
+			d.explain = &control.Explanation{
+				Now: at(0), Address: netip.MustParseAddr("203.0.113.66"), Target: netip.MustParsePrefix("203.0.113.66/32"),
+				Conclusion: control.Banned, Text: "203.0.113.66 is banned.", Bans: asPart().Bans,
+			}
+		}},
+		{name: "bans_as_part", args: "bans --jail merged"},
 		{name: "explain_line_json", args: "explain --log nginx --line x --json"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

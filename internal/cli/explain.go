@@ -107,7 +107,7 @@ const maxLine = 1 << 20
 // conclusionStyle is how a conclusion looks.
 func conclusionStyle(conclusion string) style {
 	switch conclusion {
-	case control.Banned:
+	case control.Banned, control.InNetwork:
 		return bad
 	case control.Observed, control.Counted:
 		return odd
@@ -231,6 +231,8 @@ func heldText(at *control.AtAction) styled {
 		return styled{"can't tell: " + at.Err, odd}
 	case at.Held == nil:
 		return styled{"not asked", plain}
+	case *at.Held && at.Network.IsValid():
+		return styled{"holds it as part of " + at.Network.String(), good}
 	case *at.Held:
 		return styled{"holds it", good}
 	}

@@ -97,6 +97,7 @@ func calmStatus() *control.Status {
 func lossyStatus() *control.Status {
 	s := calmStatus()
 	s.Actions[0].Cut = &control.CutStatus{Connections: 1_312, Failed: 1, Dropped: 2}
+	s.Actions[0].Merged = &control.MergeStatus{Networks: 3, Members: 1_204, Merges: 5, Splits: 2}
 	file := &s.Logs[0]
 	file.Cut, file.Late, file.Gaps, file.GapBytes, file.Errors = 1, 1_204, 2, 3_400_000, 7
 	file.Files = append(file.Files,
@@ -178,6 +179,15 @@ func sampleBans() *control.Bans {
 			Seen:    31, LastSeen: at(-5),
 		},
 	}}
+}
+
+// asPart is a ban that is held as part of a network.
+func asPart() *control.Bans {
+	b := sampleBans()
+	b.Bans, b.Total = b.Bans[:1], 1
+	b.Bans[0].Actions = b.Bans[0].Actions[:1]
+	b.Bans[0].Actions[0].Network = netip.MustParsePrefix("203.0.113.0/24")
+	return b
 }
 
 func bannedExplanation() *control.Explanation {
@@ -305,6 +315,9 @@ func (d *fakeDaemon) Bans(_ context.Context, q control.BansQuery) (*control.Bans
 	b := sampleBans()
 	if q.Jail == "quiet" {
 		b.Bans, b.Total = []control.Ban{}, 0
+	}
+	if q.Jail == "merged" {
+		b = asPart()
 	}
 	if q.Limit > 0 {
 		b.Bans = b.Bans[:min(q.Limit, len(b.Bans))]

@@ -293,6 +293,9 @@ func actionsTable(st *control.Status) *table {
 		if x.Cut != nil {
 			t.note("%s", cutText(x.Cut))
 		}
+		if m := x.Merged; m != nil {
+			t.note("networks banned as one: %s, of %s; split before their end: %s", words.Thousands(m.Networks), many(m.Members, "banned member"), words.Thousands(m.Splits))
+		}
 		if x.Rejected > 0 {
 			t.note("bans that it could not take: %s", words.Thousands(x.Rejected))
 		}

@@ -11,6 +11,9 @@ const (
 	maxReconcile = time.Hour
 )
 
+// Bounds of how many members make a network be banned as one.
+const minMerge, maxMerge = 2, 256
+
 // readActions reads the [actions.NAME] tables; without any there is one that
 // logs. names are those of the bad ones, too.
 func readActions(top *section) (actions []Action, names []string) {
@@ -30,7 +33,7 @@ func readActions(top *section) (actions []Action, names []string) {
 		case TypeNftables:
 			readNftables(t, &a, owners)
 		case TypeLog:
-			for _, key := range []string{"table", "ports", "reconcile", "verdict", "protect_table", "cut_connections"} {
+			for _, key := range []string{"table", "ports", "reconcile", "verdict", "protect_table", "cut_connections", "merge"} {
 				if n, ok := t.get(key); ok {
 					n.bad("is for type = %q only", TypeNftables)
 				}
@@ -82,6 +85,18 @@ func readNftables(t named, a *Action, owners map[string]string) {
 	if n, ok := t.get("cut_connections"); ok {
 		a.CutConnections, _ = n.flag()
 	}
+	if n, ok := t.get("merge"); ok {
+		a.Merge = n.merge()
+	}
+}
+
+// merge reads of how many members a network is banned as one.
+func (n node) merge() int {
+	least, ok := n.whole(0, maxMerge)
+	if ok && 0 < least && least < minMerge {
+		n.bad("must be %d to %d, or 0: no network is banned as one", minMerge, maxMerge)
+	}
+	return least
 }
 
 // isTable reports whether s is a table name that nft's own language can

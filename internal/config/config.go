@@ -128,6 +128,9 @@ type Action struct {
 
 	// CutConnections has the connections cut that are open from who is banned.
 	CutConnections bool
+
+	// Merge is of how many members at least a network is banned as one; 0: none is.
+	Merge int
 }
 
 // What is used where the file says nothing.

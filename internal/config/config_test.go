@@ -98,6 +98,7 @@ reconcile = "5m"
 verdict   = "reject"
 protect_table = true
 cut_connections = true
+merge = 16
 
 [actions.quiet]
 type = "log"
@@ -166,7 +167,7 @@ func TestEverything(t *testing.T) {
 			Ban: ladder(24 * time.Hour), Remember: 8760 * time.Hour, Observe: true, Passive: true, Actions: []string{"quiet"},
 		},
 		Actions: []Action{
-			{Name: "firewall", Type: TypeNftables, Table: "edge_1", AllPorts: true, Reject: true, Protect: true, Reconcile: 5 * time.Minute, CutConnections: true},
+			{Name: "firewall", Type: TypeNftables, Table: "edge_1", AllPorts: true, Reject: true, Protect: true, Reconcile: 5 * time.Minute, CutConnections: true, Merge: 16},
 			{Name: "quiet", Type: TypeLog},
 			{Name: "plain", Type: TypeNftables, Table: "tailban", Ports: []uint16{80, 443}, Reconcile: 30 * time.Second},
 		},

@@ -76,7 +76,12 @@ type AtAction struct {
 	Held    *bool     `json:"held,omitempty"`    // what the action really holds; missing: not asked, or it can't tell
 	Ends    time.Time `json:"ends,omitzero"`     // when it really ends there
 	Packets *uint64   `json:"packets,omitempty"` // turned away
-	Err     string    `json:"error,omitempty"`   // why it can't tell
+
+	// Network is what holds the ban in its place, as it is banned as one; the end
+	// and the packets are its.
+	Network netip.Prefix `json:"network,omitzero"`
+
+	Err string `json:"error,omitempty"` // why it can't tell
 }
 
 // Line is a line of a log as evidence: without query, referer and user.

@@ -12,7 +12,8 @@ const (
 	Allowed   = "allowed"   // by the configuration or by hand
 	Protected = "protected" // by the guard
 	Forgiven  = "forgiven"
-	Counted   = "counted" // below every limit
+	InNetwork = "in-network" // turned away as part of a network that is banned as one
+	Counted   = "counted"    // below every limit
 	Unseen    = "unseen"
 )
 
@@ -32,6 +33,19 @@ type Explanation struct {
 	Evidence   []Line       `json:"evidence"`
 	Through    string       `json:"through,omitempty"` // the likely reason why it still gets through
 	Notes      []string     `json:"notes,omitempty"`
+
+	// Networks are those that are banned as one and turn it away, although it is
+	// not banned itself.
+	Networks []InMerged `json:"networks,omitempty"`
+}
+
+// InMerged is a network that an action bans as one, as so many of its members
+// are banned.
+type InMerged struct {
+	Action  string       `json:"action"`
+	Network netip.Prefix `json:"network"`
+	Members int          `json:"members"`
+	Until   time.Time    `json:"until"`
 }
 
 // Fill is how full a window is now.

@@ -135,6 +135,16 @@ type ActionStatus struct {
 	SeenForwarded uint64 `json:"seen_forwarded"`
 
 	Cut *CutStatus `json:"cut,omitempty"` // nil: connections are not cut
+
+	Merged *MergeStatus `json:"merged,omitempty"` // nil: no network is banned as one
+}
+
+// MergeStatus is about networks that are banned as one.
+type MergeStatus struct {
+	Networks int    `json:"networks"` // now
+	Members  int    `json:"members"`  // that are banned, of those
+	Merges   uint64 `json:"merges"`   // since the start, or a reload that changed the action
+	Splits   uint64 `json:"splits"`   // before their end
 }
 
 // CutStatus is about the connections that are open when bans come in force.

@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/state"
 )
 
@@ -36,6 +40,9 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 	}
 	now := time.Now()
 	n := 0
+	// Networks that are banned as one come last: by then their members are known.
+	slices.SortStableFunc(entries, func(a, b actions.Entry) int { return cmp.Compare(min(a.Merged, 1), min(b.Merged, 1)) })
+	members := sync.OnceValue(func() map[netip.Prefix]int { return d.membersKnown(e.name, now) })
 	for _, x := range entries {
 		i, ok := known[x.Target]
 		if x.Left <= atEnd || ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
@@ -43,6 +50,9 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 		}
 		if pardoned.covers(x.Target) {
 			continue // lifted by hand, which the kernel has not heard
+		}
+		if x.Merged > 0 && e.settled(&x, members()[x.Target], pardoned, now) {
+			continue
 		}
 		if !ok {
 			i = len(d.loaded.Bans)

@@ -179,7 +179,7 @@ func actionSettings(c *config.Config) map[string][]setting {
 		m[a.Name] = []setting{
 			{"type", a.Type}, {"table", a.Table}, {"ports", ports}, {"verdict", verdict},
 			{"protect_table", strconv.FormatBool(a.Protect)}, {"reconcile", a.Reconcile.String()},
-			{"cut_connections", strconv.FormatBool(a.CutConnections)},
+			{"cut_connections", strconv.FormatBool(a.CutConnections)}, {"merge", strconv.Itoa(a.Merge)},
 		}
 	}
 	return m

@@ -20,6 +20,7 @@ type enforcer struct {
 	options    actions.NftablesOptions // of that type
 	action     actions.Action
 	reconciler *actions.Reconciler
+	merger     *actions.Merger       // before the reconciler; nil: no network is banned as one
 	cutter     *actions.Cutter       // nil: connections are not cut
 	allow      *swap[[]netip.Prefix] // whom to let pass, when that changes; nil: it lets nobody
 	running    []*part               // empty: not started
@@ -114,6 +115,12 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		o.OnChange = e.cutter.Changed
 	}
 	e.reconciler = actions.NewReconciler(o)
+	if a.Merge > 0 {
+		bounded, _ := e.action.(actions.Bounded)
+		e.merger = actions.NewMerger(actions.MergeOptions{
+			Name: a.Name, Least: a.Merge, Enforcer: e.reconciler, Bounded: bounded, Protected: d.guard.Protected, Log: d.Log,
+		})
+	}
 	return e, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
@@ -48,6 +49,7 @@ type engine struct {
 	reconciler map[string]reconciler
 	enforcing  map[string]bool // actions that keep clients away
 	through    map[string]through
+	mergers    map[string]*actions.Merger
 	said       *sayer
 	hub        *hub
 	counted    counted
@@ -128,10 +130,13 @@ func rulesOf(c *config.Config, allow []netip.Prefix, g detector.Guard) detector.
 
 // setActions makes the engine know the actions in use.
 func (e *engine) setActions(list []*enforcer) {
-	e.reconciler, e.enforcing = map[string]reconciler{}, map[string]bool{}
+	e.reconciler, e.enforcing, e.mergers = map[string]reconciler{}, map[string]bool{}, map[string]*actions.Merger{}
 	for _, a := range list {
 		e.reconciler[a.name] = a.reconciler
 		e.enforcing[a.name] = a.enforces
+		if a.merger != nil {
+			e.reconciler[a.name], e.mergers[a.name] = a.merger, a.merger
+		}
 	}
 }
 
@@ -410,6 +415,7 @@ func (e *engine) liftProtected(now time.Time) {
 		return
 	}
 	e.guarded = v
+	e.recheckNetworks()
 	for target, h := range e.bans.bans {
 		if _, yes := e.guard.Protected(target); yes {
 			e.spare(&h.Ban, now)
@@ -466,6 +472,7 @@ func (e *engine) upkeep(now time.Time) {
 	e.remember(now)
 	e.sayForwarded(now)
 	e.liftProtected(now)
+	e.recheckNetworks()
 	for _, l := range e.logs {
 		e.lookAtLog(l, now)
 		l.suspects.look(e.log, e.said, l.Name, now)

@@ -38,6 +38,7 @@ func (d *daemon) Explain(ctx context.Context, a netip.Addr) (*control.Explanatio
 		return nil, err
 	}
 	d.fillHeld(ctx, x.Bans)
+	d.fillNetworks(ctx, x.Explanation)
 
 	// What is known so far is taken aside: who hangs may write to the rest later.
 	known := x.known()
@@ -316,6 +317,11 @@ func conclude(x *control.Explanation, allowedBy string, allowed bool) {
 		if b.Target.Bits() < b.Target.Addr().BitLen() {
 			x.Text += ", as part of " + b.Target.String()
 		}
+	case len(x.Networks) > 0 && !allowed:
+		n := &x.Networks[0]
+		x.Conclusion = control.InNetwork
+		x.Text = fmt.Sprintf("%s is not banned itself, but turned away as part of %s until %s: %d of its members are banned, and action %s bans the network as one",
+			name, n.Network, clock(n.Until), n.Members, n.Action)
 	case len(x.Bans) > 0:
 		b := &x.Bans[0]
 		x.Conclusion, x.Text = control.Observed, fmt.Sprintf("%s would be banned until %s by %s, which enforces nothing", name, clock(b.Until), owners(b))

@@ -206,9 +206,10 @@ func (d *daemon) fillHeld(ctx context.Context, bans []control.Ban) {
 
 // holding is what an action says of one target.
 type holding struct {
-	entry actions.Entry
-	yes   bool
-	err   error
+	entry   actions.Entry
+	yes     bool
+	network netip.Prefix // as part of which it is held, and whose entry this is; invalid: by itself
+	err     error
 }
 
 // fillFrom asks one action, which may hang.
@@ -230,6 +231,7 @@ func fillFrom(ctx context.Context, e *enforcer, bans []control.Ban) {
 			a.Err = fmt.Sprintf("no answer within %v: does it hang?", patience)
 			continue
 		}
+		a.Network = answers[i].network
 		fillAt(a, &answers[i].entry, answers[i].yes, answers[i].err, now)
 	}
 }
@@ -239,7 +241,13 @@ func (e *enforcer) held(ctx context.Context, targets []netip.Prefix) []holding {
 	out := make([]holding, len(targets))
 	for i, target := range targets {
 		h := &out[i]
-		h.entry, h.yes, h.err = e.action.(actions.Holder).Held(ctx, target)
+		ask := e.action.(actions.Holder).Held
+		h.entry, h.yes, h.err = ask(ctx, target)
+		if n, in := e.networkOf(target); in && !h.yes && h.err == nil {
+			if h.entry, h.yes, h.err = ask(ctx, n); h.yes {
+				h.network = n
+			}
+		}
 	}
 	return out
 }
@@ -256,6 +264,12 @@ func (e *enforcer) listed(ctx context.Context, targets []netip.Prefix) []holding
 		out[i].err = err
 		if x := there[target]; x != nil {
 			out[i].entry, out[i].yes = *x, true
+			continue
+		}
+		if n, in := e.networkOf(target); in {
+			if x := there[n]; x != nil {
+				out[i].entry, out[i].yes, out[i].network = *x, true, n
+			}
 		}
 	}
 	return out

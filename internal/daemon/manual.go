@@ -235,6 +235,9 @@ func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
 	before := now.Add(r.forgive)
 	for _, target := range r.targets() {
 		out.Cleared += e.clear(target, r.jail)
+		if e.bans.bans[target] == nil && e.spareInNetworks(target, before) {
+			out.Notes = append(out.Notes, "it was turned away as part of a network that was banned as one: whoever is banned there is so one by one now")
+		}
 		e.forgive(state.Pardon{Target: target, Jail: r.jail, Since: now, Before: before, Keep: e.keepPardon(before), Reason: r.reason, By: r.by}, now)
 	}
 	e.handOver()

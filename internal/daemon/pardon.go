@@ -80,6 +80,12 @@ func (e *engine) forgive(p state.Pardon, now time.Time) {
 // forgetPardons lets go of those that no event can need any more.
 func (e *engine) forgetPardons(now time.Time) {
 	for p, ok := e.pardons.pop(now); ok; p, ok = e.pardons.pop(now) {
+		if until := e.sparedUntil(p.Target); !p.Keep.After(now) && until.After(now) && len(e.pardons.keys) < detector.MaxPardons {
+			p.Keep = until // or a restart would merge its network
+			e.pardons.put(p)
+			e.update.Pardons = append(e.update.Pardons, p)
+			continue
+		}
 		e.detect.Unforgive(p.Target, p.Jail)
 		e.update.ForgetPardons = append(e.update.ForgetPardons, p.Key())
 	}

@@ -317,7 +317,9 @@ func (e *engine) use(n *next, list []*enforcer, now time.Time) (before, after in
 	}
 	fresh := map[string]bool{}
 	for _, x := range n.fresh {
-		fresh[x.name] = true
+		if fresh[x.name] = true; x.merger != nil {
+			e.spareForgiven(x.merger)
+		}
 	}
 	rules := actionsOf(n.config)
 	for _, h := range e.bans.bans {

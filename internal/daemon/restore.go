@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -94,6 +95,9 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 			e.noteBan(&b)
 		}
 	}
+	for _, m := range e.mergers {
+		e.spareForgiven(m)
+	}
 	before := e.bans.evicted
 	for e.bans.overfull() {
 		e.lift(e.bans.evict())
@@ -101,6 +105,8 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 	if e.bans.evicted > before {
 		e.sayFull(now)
 	}
+	// Networks come first: what overlaps them is not to be banned as one.
+	slices.SortStableFunc(added, func(a, b *state.Ban) int { return cmp.Compare(a.Target.Bits(), b.Target.Bits()) })
 	for _, b := range added {
 		if h := e.bans.bans[b.Target]; h != nil && &h.Ban == b {
 			if e.again == nil {

@@ -209,6 +209,10 @@ func actionStatus(e *enforcer) control.ActionStatus {
 		c := e.cutter.Stats()
 		a.Cut = &control.CutStatus{Connections: c.Cut, Failed: c.Failed, Dropped: c.Dropped}
 	}
+	if e.merger != nil {
+		m := e.merger.Stats()
+		a.Merged = &control.MergeStatus{Networks: m.Networks, Members: m.Members, Merges: m.Merges, Splits: m.Splits}
+	}
 	return a
 }
 
