@@ -63,13 +63,19 @@ func guardWith(t *testing.T, change func(*actions.Nftables), opt actions.Nftable
 	return g
 }
 
-// settled waits for the passes of the beginning, and returns how many they were.
+// settled waits for the passes of the beginning, and returns how many they were:
+// what is asked for behind them is done behind them, by itself or by the last.
 func (g *guarded) settled() uint64 {
 	g.Helper()
-	before := g.reconciler.Stats().Applies
-	g.reconciler.Set(pfx("192.0.2.250/32"), time.Now().Add(time.Hour))
-	g.reconciler.Delete(pfx("192.0.2.250/32"))
-	g.until("settled", func() bool { return g.reconciler.Stats().Applies > before && g.reconciler.Stats().Pending == 0 })
+	extra := pfx("192.0.2.250/32")
+	held := func() bool {
+		_, yes, err := g.action.Held(g.Context(), extra)
+		return err == nil && yes
+	}
+	g.reconciler.Set(extra, time.Now().Add(time.Hour))
+	g.until("settled", held)
+	g.reconciler.Delete(extra)
+	g.until("settled again", func() bool { return !held() && g.reconciler.Stats().Pending == 0 })
 	return g.reconciler.Stats().Passes
 }
 

@@ -45,7 +45,11 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 	members := sync.OnceValue(func() map[netip.Prefix]int { return d.membersKnown(e.name, now) })
 	for _, x := range entries {
 		i, ok := known[x.Target]
-		if x.Left <= atEnd || ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
+		if ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
+			believe(&d.loaded.Bans[i], &x, e.name, now)
+			continue
+		}
+		if x.Left <= atEnd {
 			continue
 		}
 		if pardoned.covers(x.Target) {
@@ -68,5 +72,16 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 	}
 	if n > 0 {
 		d.Log.Warn("took over bans that are in force and not in the state", "action", e.name, "bans", n)
+	}
+}
+
+// believe has a ban end when the kernel says, if it was stored by a clock that was
+// ahead of the one that runs now: what is left of it only the kernel knows then.
+func believe(b *state.Ban, held *actions.Entry, action string, now time.Time) {
+	for i := range b.Owners {
+		o := &b.Owners[i]
+		if !o.Stored.IsZero() && held.Left > 0 && slices.Contains(o.Actions, action) && now.Add(held.Left).Before(o.Until) {
+			o.Until = now.Add(held.Left)
+		}
 	}
 }

@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"context"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/state"
 )
 
 // What the kernel holds is neither longer nor shorter when the clock is set, and
@@ -43,4 +45,31 @@ func TestKernelKeepsItsTimeWhenTheClockIsSet(t *testing.T) {
 	}
 	cancel()
 	check(t, <-done)
+}
+
+// The clock is set back by a day while no daemon runs: what is left of a ban is
+// what the kernel says, and not all of its length again.
+func TestClockIsSetBackWhileStopped(t *testing.T) {
+	t.Parallel()
+	l := newKernelLab(t)
+	c := l.daemon(l.config(firewalled))
+	l.requests("192.0.2.1", 1)
+	l.waitHeld("192.0.2.1")
+	c.stop()
+	check(t, l.firewall.Prepare(t.Context()))
+	check(t, l.firewall.Apply(t.Context(), []actions.Entry{{Target: pfx("192.0.2.1/32"), Left: 20 * time.Minute}}, nil)) // time has passed
+	s, loaded, err := state.Open(filepath.Join(l.state, stateFile), time.Now())
+	check(t, err)
+	b := loaded.Bans[0]
+	b.Owners[0].Since, b.Owners[0].Until = b.Owners[0].Since.Add(24*time.Hour), b.Owners[0].Until.Add(24*time.Hour)
+	check(t, s.Commit(state.Update{Bans: []state.Ban{b}}))
+	check(t, s.Close())
+
+	c = l.daemon(l.config(firewalled))
+	c.journal.want(t, 1, "bans compared with what the action held", "held", 1, "changed", 0)
+	l.wantStillHeld("192.0.2.1", 20*time.Minute)
+	if left := time.Until(banOf(l, "192.0.2.1/32").Until); left > 20*time.Minute || left < 19*time.Minute {
+		t.Errorf("the ban is said to have %v left", left)
+	}
+	c.stop()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailban/tailban/detector"
@@ -75,6 +76,8 @@ func (e *engine) explain(x *explaining, now time.Time) {
 	x.Target = e.detect.Target(x.Address)
 	if reason, yes := e.guard.Protected(netip.PrefixFrom(x.Address, x.Address.BitLen())); yes {
 		x.Protected = reason
+	} else if why := e.misread(x.Address); why != "" {
+		x.Protected = why
 	}
 	for target, h := range e.bans.bans {
 		if target.Contains(x.Address) {
@@ -103,6 +106,19 @@ func (e *engine) explain(x *explaining, now time.Time) {
 			x.Forgiven = append(x.Forgiven, control.Pardon{Target: p.Target, Jail: p.Jail, Before: utc(p.Before), Reason: p.Reason, By: p.By})
 		}
 	}
+}
+
+// misread says of an address that is not banned since it is likely a proxy why it
+// is taken for one; "" if it isn't.
+func (e *engine) misread(a netip.Addr) string {
+	for _, l := range e.config.Logs {
+		if m := e.logs[l.Name].majority; m != nil {
+			if why := m.misread(a); why != "" {
+				return "it " + strings.Replace(why, "this log's traffic", "the traffic of log "+l.Name, 1)
+			}
+		}
+	}
+	return ""
 }
 
 // nextBan is how long the next ban would be, 0 if that depends on the jail.

@@ -32,7 +32,7 @@ const trafficPace = 3 * time.Millisecond
 // they are heard.
 func newTraffic(v *visitors) *traffic {
 	v.Helper()
-	f := &traffic{TB: v, from: map[string]*sender{}}
+	f := &traffic{TB: v, from: map[string]*sender{visitor: {}, otherVisitor: {}}}
 	sink, err := v.kernelLab.ns.ListenPacket("udp", ":80")
 	check(v, err)
 	var wg sync.WaitGroup
@@ -49,7 +49,6 @@ func newTraffic(v *visitors) *traffic {
 	}))
 	wg.Go(func() { f.receive(sink) })
 	for _, addr := range []string{visitor, otherVisitor} {
-		f.from[addr] = &sender{}
 		c, err := v.ns.DialerFrom(netip.MustParseAddr(addr))(v.Context(), "udp", "198.51.100.1:80")
 		check(v, err)
 		wg.Go(func() { defer c.Close(); f.send(f.from[addr], c, stop) })

@@ -157,7 +157,7 @@ func TestMisreadLogAsAPersonSeesIt(t *testing.T) {
 	if out, err := l.command("status", "--check"); err == nil {
 		t.Errorf("healthy:\n%s", out)
 	}
-	l.run(words("explain 10.0.0.5"), "10.0.0.5 is not banned")
+	l.run(words("explain 10.0.0.5"), "10.0.0.5 is never banned: it stands for most of the traffic of log site", "trusted_proxies?")
 	l.wait("an alarm", func() bool { return strings.Contains(events.String(), "log site: 10.0.0.5") })
 	if d.said("no ban: the log's clients are likely not its clients") != 1 {
 		t.Error("the log doesn't say it once")
