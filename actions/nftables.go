@@ -244,10 +244,12 @@ func (n *Nftables) Close() error {
 }
 
 // checked drops the connection after an error, as replies may be left in it.
-// The next Prepare makes another.
+// The next Prepare makes another. A context that is done leaves it as it is: it
+// is looked at between two transactions only, and there may be last changes.
 func (n *Nftables) checked(err error) error {
 	var rejected *RejectedError
-	if err != nil && !errors.As(err, &rejected) {
+	done := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if err != nil && !done && !errors.As(err, &rejected) {
 		n.disconnect() // the error at hand says more than one of closing
 		n.low.fill()
 	}

@@ -3,6 +3,7 @@
 package actions_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -360,5 +361,19 @@ func TestNftablesListRightAfterManyAdditions(t *testing.T) {
 	apply(t, n, batch...)
 	if got := len(listed(t, n)); got != len(batch) {
 		t.Errorf("%d bans are listed, want %d", got, len(batch))
+	}
+}
+
+// A daemon that ends in the middle of a batch still applies its last changes.
+func TestNftablesAppliesAfterCancellation(t *testing.T) {
+	n := prepared(t, newNS(t), actions.NftablesOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := n.Apply(ctx, []actions.Entry{ban("192.0.2.1/32", time.Hour)}, nil); err == nil {
+		t.Fatal("Apply with a context that is done returned nil")
+	}
+	apply(t, n, ban("192.0.2.2/32", time.Hour))
+	if held := listed(t, n); len(held) != 1 {
+		t.Errorf("held are %v", held)
 	}
 }

@@ -22,6 +22,7 @@ func TestReloadWhileStopping(t *testing.T) {
 			return config.Parse("jails.toml", []byte(other), nil)
 		}
 	})
+	l.status() // it answers when it takes reloads
 	result := make(chan error, 1)
 	go func() {
 		_, err := l.d.reload(t.Context())
