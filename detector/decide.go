@@ -74,7 +74,7 @@ func (e *Engine) judge(v *Verdict, c *candidate, r *rule) Decision {
 		Observe: r.observe, Enforced: r.owner == enforced, Actions: r.actions, Line: c.at,
 	}
 	if g := e.rules.opt.Guard; g != nil {
-		target, reason := g.Check(c.target, c.client)
+		target, reason := g.Check(r.name, c.target, c.client)
 		if reason != "" {
 			d.Refused = reason
 			d.ban(r.ban, e.offences(d.History, e.tried(r), c.target, c.time)+1)

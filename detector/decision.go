@@ -87,9 +87,9 @@ type Verdict struct {
 
 // Guard knows who must never be banned.
 type Guard interface {
-	// Check returns the target to ban instead, which is the same or a
-	// narrower one that holds the client, or why none may be.
-	Check(target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string)
+	// Check returns the target that a jail is to ban instead, which is the same
+	// or a narrower one that holds the client, or why none may be.
+	Check(jail string, target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string)
 
 	// Shared reports whether a network, an IPv6 /64, holds somebody who must
 	// never be banned. It is asked for every event and must be fast.

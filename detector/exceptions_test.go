@@ -20,7 +20,7 @@ func pfx(ss ...string) []netip.Prefix {
 
 type fakeGuard map[string]string // target → reason, or "→" and a narrower target
 
-func (g fakeGuard) Check(target netip.Prefix, client netip.Addr) (netip.Prefix, string) {
+func (g fakeGuard) Check(_ string, target netip.Prefix, client netip.Addr) (netip.Prefix, string) {
 	r := g[target.String()]
 	if r == "shared" {
 		r = ""

@@ -42,6 +42,7 @@ const (
 	ModeEnforce = "enforce"
 	ModeObserve = "observe" // by the configuration
 	ModeHeld    = "held"    // observes until somebody or a timer ends that
+	ModeSparing = "sparing" // bans nobody who comes regularly, until somebody or a timer ends that
 )
 
 // JailStatus is a jail and its counters since the start.

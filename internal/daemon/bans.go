@@ -192,6 +192,9 @@ func (t *banTable) moved(h *heldBan) {
 	h.change, h.end = ends(h.Owners)
 	t.changes.moved(h)
 	t.ends.moved(h)
+	if h.Waiting {
+		t.waiting.moved(h)
+	}
 }
 
 func (t *banTable) drop(h *heldBan) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -19,11 +20,15 @@ const (
 	hitSpan = 10 * time.Minute
 
 	// Below so many there is no telling: of all regulars that were hit, and of
-	// those who are among the older half.
+	// those who have been known for longer.
 	minHits, minOldHits = 5, 3
 
 	// hitsPause is how far apart two looks at all regulars are at least.
 	hitsPause = 200 * time.Millisecond
+
+	// Regulars of one network of these lengths count as one: whoever has it can
+	// come from as many addresses of it as he likes.
+	origin4, origin6 = 24, 40
 )
 
 // breaker knows when a jail's bans say more about its configuration than about
@@ -31,7 +36,9 @@ const (
 type breaker struct {
 	regulars *regulars
 	jails    map[string]*jailHits
-	log      *logState // whose lines are read just now
+	spares   map[string]bool // jails that let regulars go for now
+	log      *logState       // whose lines are read just now
+	now      time.Time       // of these
 }
 
 // jailHits are the regulars that a jail has banned lately.
@@ -47,26 +54,45 @@ type hit struct {
 }
 
 func newBreaker() *breaker {
-	return &breaker{regulars: newRegulars(), jails: map[string]*jailHits{}}
+	return &breaker{regulars: newRegulars(), jails: map[string]*jailHits{}, spares: map[string]bool{}}
 }
 
-// sparing is the guard as the detector asks it: the never-ban set, and the
-// address that stands for most of a log's traffic.
+// sparing is the guard as the detector asks it: the never-ban set, the address
+// that stands for most of a log's traffic, and the regulars of a jail that has
+// tripped the breaker.
 type sparing struct {
 	*guard.Set
 	breaker *breaker
 }
 
 // Check implements detector.Guard.
-func (s *sparing) Check(target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string) {
-	allowed, reason = s.Set.Check(target, client)
-	if l := s.breaker.log; reason == "" && l != nil && l.majority != nil {
-		if why := l.majority.misread(client); why != "" {
-			l.misread = fmt.Sprintf("%s %s", client, why)
-			return netip.Prefix{}, why
+func (s *sparing) Check(jail string, target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string) {
+	allowed, reason = s.Set.Check(jail, target, client)
+	b := s.breaker
+	if reason != "" || b.log == nil { // a line that is only explained has none
+		return allowed, reason
+	}
+	if why := b.log.majority.misread(client, b.now, true); why != "" {
+		b.log.misread = fmt.Sprintf("%s %s", client, why)
+		return netip.Prefix{}, why
+	}
+	if b.spares[jail] && b.regulars.has(target, b.now) {
+		return netip.Prefix{}, "a regular client, and the jail has hit too many of those (tailban resume ends this)"
+	}
+	return allowed, ""
+}
+
+// sparedBy says which jails spare a client for now.
+func (b *breaker) sparedBy(target netip.Prefix, now time.Time) (notes []string) {
+	if !b.regulars.has(target, now) {
+		return nil
+	}
+	for _, jail := range slices.Sorted(maps.Keys(b.spares)) {
+		if b.spares[jail] {
+			notes = append(notes, "jail "+jail+" spares it for now, as a regular client: its bans have hit too many of those (tailban resume ends this)")
 		}
 	}
-	return allowed, reason
+	return notes
 }
 
 // observeLine notes a line for the breaker: who comes and behaves, and who
@@ -117,78 +143,118 @@ func (e *engine) lookAtAllHits(now time.Time) {
 	}
 }
 
-// lookAtHits has a jail only observe if it has banned too many regulars.
+// lookAtHits has a jail spare regulars if it has banned too many.
 func (e *engine) lookAtHits(jail string, j *jailHits, now time.Time) {
-	j.hits = slices.DeleteFunc(j.hits, func(h hit) bool { return now.Sub(h.at) > hitSpan })
-	if len(j.hits) < minHits || now.Sub(j.looked) < hitsPause || e.config.BreakerShare >= 1 {
+	if now.Sub(j.looked) < hitsPause {
 		return
 	}
 	j.looked = now
+	j.hits = slices.DeleteFunc(j.hits, func(h hit) bool { return now.Sub(h.at) > hitSpan })
+	if len(j.hits) < minHits || e.config.BreakerShare >= 1 {
+		return
+	}
 	all, old := e.breaker.regulars.shares(j.hits, now)
 	if all > e.config.BreakerShare && old > e.config.BreakerShare {
 		e.trip(jail, j, all, now)
 	}
 }
 
-// shares returns which share of the regulars that came lately was hit, of all
-// and of those who have been known for longer than most: of all if nobody has
-// been known for longer than others. Bots that have aged for a while are many,
-// but seldom the oldest visitors of a site.
+// originOf is the network that a regular counts for.
+func originOf(target netip.Prefix) netip.Prefix {
+	bits := origin4
+	if target.Addr().Is6() {
+		bits = origin6
+	}
+	return netip.PrefixFrom(target.Addr(), bits).Masked()
+}
+
+// shares returns which share of the regulars that came lately was hit, each
+// network one: of all, and of those who have been known for as long as the oldest
+// third of those that were not hit. Those who were hit have no say in that: bots
+// that have aged for a while are many, but seldom a site's oldest visitors.
 func (r *regulars) shares(hits []hit, now time.Time) (all, old float64) {
-	first := make([]uint16, 0, len(hits)+256)
-	for _, c := range r.clients {
-		if c.recent(now) && c.is(now) {
-			first = append(first, c.first)
+	hit, others := map[netip.Prefix]uint16{}, map[netip.Prefix]uint16{}
+	add := func(to map[netip.Prefix]uint16, origin netip.Prefix, first uint16) {
+		if f, known := to[origin]; !known || first < f {
+			to[origin] = first
 		}
 	}
 	for i := range hits {
-		first = append(first, hits[i].known.first)
+		add(hit, originOf(hits[i].target), hits[i].known.first)
 	}
-	all = float64(len(hits)) / float64(len(first))
-	slices.Sort(first)
-	before := first[len(first)/2]
-	older, _ := slices.BinarySearch(first, before)
-	if older == 0 {
-		before, older = math.MaxUint16, len(first)
+	for key, c := range r.clients {
+		if c.recent(now) && c.is(now) {
+			origin := originOf(key.target())
+			if _, yes := hit[origin]; !yes {
+				add(others, origin, c.first)
+			}
+		}
+	}
+	if len(hit) < minHits {
+		return 0, 0
+	}
+	firsts := slices.Sorted(maps.Values(others))
+	before := uint16(math.MaxUint16)
+	if len(firsts) > 0 {
+		before = firsts[len(firsts)/3]
+	}
+	older, _ := slices.BinarySearch(firsts, before+1)
+	if len(firsts) == 0 {
+		older = 0
 	}
 	hitOlder := 0
-	for i := range hits {
-		if hits[i].known.first < before {
+	for _, first := range hit {
+		if first <= before {
 			hitOlder++
 		}
 	}
+	all = float64(len(hit)) / float64(len(hit)+len(others))
 	if hitOlder < minOldHits {
 		return all, 0
 	}
-	return all, float64(hitOlder) / float64(older)
+	return all, float64(hitOlder) / float64(hitOlder+older)
 }
 
-// trip has a jail only observe for a while, and lets the regulars go that it has
+// trip has a jail spare regulars for a while, and lets those go that it has
 // banned.
 func (e *engine) trip(jail string, j *jailHits, share float64, now time.Time) {
-	lifted := 0
-	for _, h := range j.hits {
-		if e.ownerOf(h.target, jail) == nil {
-			continue
-		}
-		if _, err := e.unban(release{target: h.target, jail: jail, reason: "the breaker has let it go", by: control.ByBreaker}, now); err == nil {
-			lifted++
-		}
-	}
-	for _, h := range j.hits {
-		e.breaker.regulars.restore(h.target, h.known)
-	}
-	n := len(j.hits)
+	n, lifted := len(j.hits), 0
 	delete(e.breaker.jails, jail)
 	reason := fmt.Sprintf("it banned %d regular clients within %s, %.0f %% of those that came lately", n, hitSpan, 100*share)
 	h := state.Hold{Jail: jail, Since: now, Until: now.Add(e.config.BreakerCoolDown), Reason: reason, By: control.ByBreaker}
-	if old, yes := e.held[jail]; yes && (old.Until.IsZero() || old.Until.After(h.Until)) {
-		h.Until = old.Until
+	if old, yes := e.held[jail]; !yes || old.By == control.ByBreaker {
+		if _, err := e.hold(h, now); err != nil {
+			return // the jail is gone
+		}
 	}
-	if _, err := e.hold(h, now); err != nil {
-		return // the jail is gone
+	for _, x := range j.hits {
+		if e.letGo(x.target, jail) {
+			lifted++
+		}
+		e.breaker.regulars.restore(x.target, x.known)
 	}
-	e.hub.publish(alarm(now, "jail "+jail+" only observes: "+reason))
-	e.say(now, slog.LevelError, "the jail only observes for now: its bans hit regular clients (is its limit right? tailban resume ends this)",
+	e.handOver()
+	e.hub.publish(alarm(now, "jail "+jail+" spares regular clients: "+reason))
+	e.say(now, slog.LevelError, "the jail spares regular clients for now: its bans have hit too many of them (is its limit right? tailban resume ends this)",
 		"jail", jail, "hit", n, "share", fmt.Sprintf("%.2f", share), "lifted", lifted, "until", until(h.Until))
+}
+
+// letGo takes a jail's hold off a ban that it has decided itself, and forgets
+// what led to it.
+func (e *engine) letGo(target netip.Prefix, jail string) bool {
+	h := e.bans.bans[target]
+	o := e.ownerOf(target, jail)
+	if h == nil || o == nil || o.By != "" {
+		return false
+	}
+	if len(h.Owners) > 1 {
+		e.disown(h, jail)
+	} else {
+		e.lift(e.bans.take(target))
+	}
+	e.detect.Clear(target, jail)
+	if !e.config.SharedHistory {
+		e.update.ForgetOffences = append(e.update.ForgetOffences, e.offences.dropOne(state.OffenceKey{Jail: jail, Target: target})...)
+	}
+	return true
 }

@@ -225,7 +225,7 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 	stood, known := e.positions[p.Key()]
 	e.notes.counts(&p, b.Offset, !known || b.Offset < stood.Offset)
 	before, latest := l.lines, int64(0)
-	e.breaker.log = l
+	e.breaker.log, e.breaker.now = l, now
 	for n, data := 0, b.Data; len(data) > 0; n++ {
 		if b.Starts != nil {
 			at.Offset = b.Starts[n]

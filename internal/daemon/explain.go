@@ -66,7 +66,7 @@ func (x *explaining) known() *explaining {
 
 // without says why there are no lines.
 func (x *explaining) without(why string) *explaining {
-	x.Notes = []string{why}
+	x.Notes = append(slices.Clip(x.Notes), why)
 	return x
 }
 
@@ -76,9 +76,10 @@ func (e *engine) explain(x *explaining, now time.Time) {
 	x.Target = e.detect.Target(x.Address)
 	if reason, yes := e.guard.Protected(netip.PrefixFrom(x.Address, x.Address.BitLen())); yes {
 		x.Protected = reason
-	} else if why := e.misread(x.Address); why != "" {
+	} else if why := e.misread(x.Address, now); why != "" {
 		x.Protected = why
 	}
+	x.Notes = e.breaker.sparedBy(x.Target, now)
 	for target, h := range e.bans.bans {
 		if target.Contains(x.Address) {
 			x.Bans = append(x.Bans, e.shown(h))
@@ -110,10 +111,10 @@ func (e *engine) explain(x *explaining, now time.Time) {
 
 // misread says of an address that is not banned since it is likely a proxy why it
 // is taken for one; "" if it isn't.
-func (e *engine) misread(a netip.Addr) string {
+func (e *engine) misread(a netip.Addr, now time.Time) string {
 	for _, l := range e.config.Logs {
 		if m := e.logs[l.Name].majority; m != nil {
-			if why := m.misread(a); why != "" {
+			if why := m.misread(a, now, false); why != "" {
 				return "it " + strings.Replace(why, "this log's traffic", "the traffic of log "+l.Name, 1)
 			}
 		}

@@ -61,6 +61,17 @@ func (h *history) forget(now time.Time) (gone []state.OffenceKey) {
 	return gone
 }
 
+// dropOne forgets one, and returns its key if there was one.
+func (h *history) dropOne(key state.OffenceKey) []state.OffenceKey {
+	p := h.keys[key]
+	if p == nil {
+		return nil
+	}
+	h.ends.remove(p)
+	delete(h.keys, key)
+	return []state.OffenceKey{key}
+}
+
 // drop forgets the offences of targets inside a network, of one history or, if
 // that is "", of all, and returns their keys.
 func (h *history) drop(network netip.Prefix, history string) (gone []state.OffenceKey) {

@@ -32,8 +32,8 @@ func (e *engine) noJail(name string) error {
 
 // mode is what a jail does with its decisions.
 func (e *engine) mode(name string) string {
-	if _, yes := e.held[name]; yes {
-		return control.ModeHeld
+	if h, yes := e.held[name]; yes {
+		return heldMode(&h)
 	}
 	if x, _ := e.sentence(name); x.observe {
 		return control.ModeObserve
@@ -41,14 +41,31 @@ func (e *engine) mode(name string) string {
 	return control.ModeEnforce
 }
 
-// hold makes a jail only observe, from the next line on. Its bans stay.
+// heldMode is what a jail does that is held: those that the breaker holds go on
+// for all but regulars.
+func heldMode(h *state.Hold) string {
+	if h.By == control.ByBreaker {
+		return control.ModeSparing
+	}
+	return control.ModeHeld
+}
+
+// applyHold has a hold take effect.
+func (e *engine) applyHold(h state.Hold) {
+	e.held[h.Jail] = h
+	e.breaker.spares[h.Jail] = heldMode(&h) == control.ModeSparing
+	e.detect.Hold(h.Jail, heldMode(&h) == control.ModeHeld)
+}
+
+// hold makes a jail only observe, or spare regulars, from the next line on. Its
+// bans stay.
 func (e *engine) hold(h state.Hold, now time.Time) (*control.HoldResult, error) {
 	if !e.hasJail(h.Jail) {
 		return nil, e.noJail(h.Jail)
 	}
-	r := &control.HoldResult{Jail: h.Jail, Was: e.mode(h.Jail), Mode: control.ModeHeld}
-	e.held[h.Jail], e.steered[h.Jail] = h, true
-	e.detect.Hold(h.Jail, true)
+	r := &control.HoldResult{Jail: h.Jail, Was: e.mode(h.Jail), Mode: heldMode(&h)}
+	e.steered[h.Jail] = true
+	e.applyHold(h)
 	e.update.Holds = append(e.update.Holds, h)
 	e.handOver()
 	e.hub.publish(control.Event{Time: now, Kind: "hold", Jail: h.Jail, Until: h.Until, Reason: h.Reason, By: h.By})
@@ -58,7 +75,8 @@ func (e *engine) hold(h state.Hold, now time.Time) (*control.HoldResult, error) 
 // resume ends that.
 func (e *engine) resume(jail, reason, by string, now time.Time) (*control.HoldResult, error) {
 	e.steered[jail] = e.hasJail(jail)
-	if _, yes := e.held[jail]; !yes {
+	h, yes := e.held[jail]
+	if !yes {
 		if !e.hasJail(jail) {
 			return nil, e.noJail(jail)
 		}
@@ -66,11 +84,12 @@ func (e *engine) resume(jail, reason, by string, now time.Time) (*control.HoldRe
 		return &control.HoldResult{Jail: jail, Was: m, Mode: m}, nil
 	}
 	delete(e.held, jail)
+	delete(e.breaker.spares, jail)
 	e.detect.Hold(jail, false)
 	e.update.ForgetHolds = append(e.update.ForgetHolds, jail)
 	e.handOver()
 	e.hub.publish(control.Event{Time: now, Kind: "resume", Jail: jail, Reason: reason, By: by})
-	return &control.HoldResult{Jail: jail, Was: control.ModeHeld, Mode: e.mode(jail)}, nil
+	return &control.HoldResult{Jail: jail, Was: heldMode(&h), Mode: e.mode(jail)}, nil
 }
 
 // endHolds resumes jails whose time is up.
@@ -92,9 +111,8 @@ func (e *engine) restoreHolds(list []state.Hold, now time.Time) {
 			e.update.ForgetHolds = append(e.update.ForgetHolds, h.Jail)
 			continue // somebody has had a word since, or its time is up
 		}
-		e.held[h.Jail] = h
-		e.detect.Hold(h.Jail, true)
-		e.log.Warn("jail only observes: it was held before the restart", "jail", h.Jail, "by", h.By, "until", until(h.Until), "reason", h.Reason)
+		e.applyHold(h)
+		e.log.Warn("jail is held, as it was before the restart", "mode", heldMode(&h), "jail", h.Jail, "by", h.By, "until", until(h.Until), "reason", h.Reason)
 	}
 }
 

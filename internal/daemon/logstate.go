@@ -70,7 +70,7 @@ func (e *engine) setLogs(c *config.Config, parsers map[string]formats) {
 		}
 		s.trace = e.detect.Log(l.Name, parsers[l.Name].trace)
 		s.zone, s.usersChecked = l.Zone, l.UsersChecked
-		s.majority = s.majority.trusting(c.TrustedProxies)
+		s.majority = s.majority.trusting(c.TrustedProxies, c.BreakerCoolDown)
 		s.format, s.Rewritten, s.trace.Rewritten = l.FormatName(), l.Rewritten, l.Rewritten
 		s.SkipAfterUnparsed(l.SkipAfterUnparsed)
 		logs[l.Name] = s

@@ -18,7 +18,8 @@ const (
 	majorityLines = 100
 
 	// majorityOthers is from how many other addresses in that time on a private
-	// address is taken for a client among clients.
+	// address is taken for a client among clients, and of how many of its own a
+	// provider has to come at least.
 	majorityOthers = 8
 
 	// heavyCounters is how many addresses a tally keeps. What it counts may be
@@ -31,7 +32,21 @@ const (
 type tally struct {
 	lines    uint64
 	counters [heavyCounters]heavy
-	others   map[netip.Addr]struct{} // a few of the addresses that were there
+	others   few // of the parties that were there
+	edges    few // of the addresses of providers
+}
+
+// few are different addresses, as many as matter.
+type few map[netip.Addr]struct{}
+
+func (f *few) add(a netip.Addr) {
+	if len(*f) > majorityOthers {
+		return
+	}
+	if *f == nil {
+		*f = few{}
+	}
+	(*f)[a] = struct{}{}
 }
 
 type heavy struct {
@@ -52,12 +67,7 @@ func (t *tally) add(a netip.Addr) {
 			free = i
 		}
 	}
-	if len(t.others) <= majorityOthers {
-		if t.others == nil {
-			t.others = map[netip.Addr]struct{}{}
-		}
-		t.others[a] = struct{}{}
-	}
+	t.others.add(a)
 	if free >= 0 {
 		t.counters[free] = heavy{a, 1}
 		return
@@ -78,8 +88,9 @@ func (t *tally) of(a netip.Addr) uint64 {
 }
 
 // majority is who stands for most of a log's traffic: a proxy that is taken for
-// its clients, or a flood. They differ in that the flood is no part of the host's
-// surroundings, and has not been there for days.
+// its clients, or a flood. A flood from the Internet does not come from the host's
+// surroundings, nor from many addresses of a provider. That it has been there for
+// days is a weak sign, as it can be prepared.
 type majority struct {
 	now, before tally // of this half hour, and of the one before
 	began       time.Time
@@ -87,17 +98,22 @@ type majority struct {
 	day         uint16
 	days        map[netip.Addr]dayBits // addresses that stood for most of a day
 	parties     *bart.Table[netip.Addr]
+
+	grace map[netip.Addr]time.Time // until when those of days are spared
+	given time.Duration            // that is for so long
 }
 
 // dayBits are days, as in regular.
 type dayBits struct{ day, days uint16 }
 
 // trusting returns m, or a new one if m is nil, for a configuration. Addresses of
-// a provider that it does not trust count as one.
-func (m *majority) trusting(proxies []netip.Prefix) *majority {
+// a provider that it does not trust count as one. Who is only known for standing
+// out for days is spared once for the time given.
+func (m *majority) trusting(proxies []netip.Prefix, given time.Duration) *majority {
 	if m == nil {
-		m = &majority{days: map[netip.Addr]dayBits{}}
+		m = &majority{days: map[netip.Addr]dayBits{}, grace: map[netip.Addr]time.Time{}}
 	}
+	m.given = given
 	trusted := func(a netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
@@ -132,9 +148,12 @@ func (m *majority) add(client netip.Addr, now time.Time) {
 	if day := uint16(now.Unix() / (24 * 60 * 60)); day != m.day {
 		m.endDay(day)
 	}
-	p, _ := m.party(client)
+	p, provider := m.party(client)
 	m.now.add(p)
 	m.today.add(p)
+	if provider {
+		m.now.edges.add(client)
+	}
 }
 
 // endDay notes who stood for most of the day that is over.
@@ -156,14 +175,16 @@ func (m *majority) endDay(next uint16) {
 	for a, b := range m.days { // at most one is added a day
 		if int(next)-int(b.day) > regularMemory {
 			delete(m.days, a)
+			delete(m.grace, a)
 		}
 	}
 	m.today, m.day = tally{}, next
 }
 
 // misread says why an address is more likely a proxy that is taken for its
-// clients than a client; "" if it isn't.
-func (m *majority) misread(client netip.Addr) string {
+// clients than a client; "" if it isn't. banning says that it would be banned now,
+// which begins the time that some are given.
+func (m *majority) misread(client netip.Addr, now time.Time, banning bool) string {
 	p, provider := m.party(client)
 	lines := m.now.lines + m.before.lines
 	if lines < majorityLines || 2*(m.now.of(p)+m.before.of(p)) <= lines {
@@ -171,14 +192,27 @@ func (m *majority) misread(client netip.Addr) string {
 	}
 	const stands = "stands for most of this log's traffic, and "
 	switch {
-	case provider:
-		return stands + "is an address of a provider: does it belong into trusted_proxies?"
+	case provider && max(len(m.now.edges), len(m.before.edges)) >= majorityOthers:
+		return stands + "is one of many addresses of a provider: do they belong into trusted_proxies?"
 	case inside(p) && len(m.now.others) <= majorityOthers && len(m.before.others) <= majorityOthers:
 		return stands + "is a private address almost alone: a proxy that belongs into trusted_proxies?"
-	case m.longTime(p):
-		return stands + "has done so for days: a proxy that belongs into trusted_proxies?"
+	case m.longTime(p) && m.mayWait(p, now, banning):
+		return stands + "has done so for days: a proxy that belongs into trusted_proxies? It will be banned soon"
 	}
 	return ""
+}
+
+// mayWait gives an address some time, once: for a person to look at it. Somebody
+// who has prepared a flood for days gains no more than that.
+func (m *majority) mayWait(a netip.Addr, now time.Time, banning bool) bool {
+	until, known := m.grace[a]
+	if !known {
+		until = now.Add(m.given)
+		if banning {
+			m.grace[a] = until
+		}
+	}
+	return now.Before(until)
 }
 
 // longTime reports whether an address stood for most of several days, today left

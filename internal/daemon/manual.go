@@ -241,9 +241,6 @@ func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
 		e.forgive(state.Pardon{Target: target, Jail: r.jail, Since: now, Before: before, Keep: e.keepPardon(before), Reason: r.reason, By: r.by}, now)
 	}
 	e.handOver()
-	if r.by == control.ByBreaker {
-		return out, nil // which says it at once for all
-	}
 	e.log.Info("unbanned by hand", "target", r.String(), "jail", r.jail, "lifted", out.Lifted, "kept", out.Kept,
 		"forgiven_until", until(before), "reason", r.reason, "by", r.by)
 	return out, nil

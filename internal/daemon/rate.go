@@ -96,7 +96,7 @@ func (e *engine) enforceInTurn(b *state.Ban, now time.Time) {
 	case h.Waiting:
 		e.bans.waiting.moved(h)
 		return
-	case h.queued || !h.enforceable() || e.storm.take(now):
+	case h.queued || !h.enforceable() || e.bans.waiting.first() == nil && e.storm.take(now):
 		h.queued = h.queued || h.enforceable()
 		e.enforce(b)
 		return

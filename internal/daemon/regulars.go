@@ -88,8 +88,11 @@ func (r *regulars) note(target netip.Prefix, vouched bool, now time.Time) {
 		return // nothing new
 	case known && day >= c.day:
 		c.days = c.days<<(min(16, day-c.day)) | 1
-	case known: // the clock was set back
-		return
+		if c.days == 1 { // it was away for so long that it begins anew
+			c.first = day
+		}
+	case known: // the clock was set back: what it said before can't be told from what is
+		c = regular{days: 1, first: day, vouched: c.vouched}
 	case len(r.clients) >= r.cap && !r.makeRoom(day):
 		r.dropped++
 		return
@@ -115,6 +118,16 @@ func (r *regulars) makeRoom(day uint16) bool {
 		}
 	}
 	return false
+}
+
+// has reports whether a client is a regular.
+func (r *regulars) has(target netip.Prefix, now time.Time) bool {
+	key, ok := keyOfRegular(target)
+	if !ok {
+		return false
+	}
+	c, known := r.clients[key]
+	return known && c.is(now)
 }
 
 // forget has a client begin anew, and returns what was known.

@@ -151,7 +151,7 @@ func BenchmarkNoteRegular(b *testing.B) {
 }
 
 func BenchmarkMajority(b *testing.B) {
-	m := (*majority)(nil).trusting(nil)
+	m := (*majority)(nil).trusting(nil, time.Hour)
 	addrs := make([]netip.Addr, 50_000)
 	for i := range addrs {
 		addrs[i] = netip.AddrFrom4([4]byte{203, 0, byte(i >> 8), byte(i)})

@@ -252,7 +252,11 @@ func judge(s *control.Status, young, streams map[string]bool) {
 	}
 	for i := range s.Jails {
 		if j := &s.Jails[i]; j.Held != nil {
-			add("held", "jail "+j.Name, "it only observes, until "+until(j.Held.Until)+orText(j.Held.Reason), j.Held.Since)
+			does := "it only observes, until "
+			if j.Mode == control.ModeSparing {
+				does = "it spares regular clients, until "
+			}
+			add("held", "jail "+j.Name, does+until(j.Held.Until)+orText(j.Held.Reason), j.Held.Since)
 		}
 	}
 	for i := range s.Budgets {

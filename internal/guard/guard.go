@@ -135,11 +135,11 @@ func (s *Set) Changed() <-chan struct{} { return s.changed }
 // Entries lists the set as it is now.
 func (s *Set) Entries() []Entry { return s.current.Load().entries }
 
-// Check is asked before every decision. It returns the target to ban, or the
-// reason why there is none: the client is protected. A network that holds
+// Check is asked before every decision, of whichever jail. It returns the target
+// to ban, or the reason why there is none: the client is protected. A network that holds
 // somebody protected beside the client is narrowed to the client's address.
 // How wide a target may be is the caller's concern.
-func (s *Set) Check(target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string) {
+func (s *Set) Check(_ string, target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string) {
 	snap := s.current.Load()
 	if r, ok := snap.table.Lookup(client); ok {
 		return netip.Prefix{}, r

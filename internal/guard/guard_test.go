@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 		{"around an allowed network: narrowed", "2001:db8::/32", "2001:db8:2::9", "2001:db8:2::9/128", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, reason := s.Check(netip.MustParsePrefix(tt.target), netip.MustParseAddr(tt.client))
+			got, reason := s.Check("", netip.MustParsePrefix(tt.target), netip.MustParseAddr(tt.client))
 			text := ""
 			if got.IsValid() {
 				text = got.String()

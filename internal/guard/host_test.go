@@ -32,7 +32,7 @@ func TestHostOfThisMachine(t *testing.T) {
 			t.Fatalf("odd address %v", a)
 		}
 		ip = ip.Unmap()
-		if _, reason := s.Check(netip.PrefixFrom(ip, ip.BitLen()), ip); reason == "" {
+		if _, reason := s.Check("", netip.PrefixFrom(ip, ip.BitLen()), ip); reason == "" {
 			t.Errorf("own address %v may be banned", ip)
 		}
 	}
@@ -127,7 +127,7 @@ func TestHostGateways(t *testing.T) {
 			"203.0.113.20": "", "2001:db8:1::20": "",
 		} {
 			a := netip.MustParseAddr(addr)
-			if _, reason := s.Check(netip.PrefixFrom(a, a.BitLen()), a); reason != want {
+			if _, reason := s.Check("", netip.PrefixFrom(a, a.BitLen()), a); reason != want {
 				t.Errorf("%s: %q, want %q", addr, reason, want)
 			}
 		}
