@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -200,43 +199,50 @@ func TestNginxToSyslogSocketLosesNothing(t *testing.T) {
 	t.Cleanup(func() { passed.Close() })
 	l.nginx(2)
 
-	const clients, requests = 4, 1500
+	// No more are under way than a socket of nginx may have sent and nobody read:
+	// it would throw the rest away, which is no loss of ours.
+	const clients, burst, restarts = 4, 80, 40
+	asking := make(chan int)
 	var wg sync.WaitGroup
-	for c := range clients {
+	for range clients {
 		wg.Go(func() {
-			for i := range requests {
+			for i := range asking {
 				prefix := "/"
 				if i%2 == 0 {
 					prefix = "/host/"
 				}
-				if err := l.get(fmt.Sprintf("%s%d", prefix, c*requests+i)); err != nil {
+				if err := l.get(fmt.Sprintf("%s%d", prefix, i)); err != nil {
 					t.Errorf("request %d: %v", i, err)
-					return
 				}
 			}
 		})
 	}
-	loaded := make(chan struct{})
-	go func() { wg.Wait(); close(loaded) }()
-	restarts := 0
-	for pause := time.NewTicker(10 * time.Millisecond); ; {
-		l.run(passed)
-		select {
-		case <-loaded:
-			pause.Stop()
-		case <-pause.C:
-			l.end()
-			restarts++
-			<-pause.C // while nobody reads
-			continue
+	asked := 0
+	ask := func() {
+		for range burst {
+			asking <- asked
+			asked++
 		}
-		break
 	}
-	l.wait("all lines", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.got) >= clients*requests
-	})
+	arrived := func(n int) {
+		t.Helper()
+		l.wait("all lines", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.got) >= n
+		})
+	}
+	for range restarts {
+		l.run(passed)
+		arrived(asked - clients)
+		ask()
+		l.end() // in the middle of lines
+		ask()   // while nobody reads
+	}
+	close(asking)
+	wg.Wait()
+	l.run(passed)
+	arrived(asked)
 	l.end()
 	for path, n := range l.got {
 		if n != 1 {
@@ -245,9 +251,6 @@ func TestNginxToSyslogSocketLosesNothing(t *testing.T) {
 	}
 	if len(l.rest) > 0 {
 		t.Errorf("%d lines are none, like %q", len(l.rest), l.rest[0])
-	}
-	if restarts < 5 {
-		t.Errorf("only %d restarts: this shows little", restarts)
 	}
 	t.Logf("%d requests, %d restarts", len(l.got), restarts)
 }
