@@ -36,6 +36,8 @@ type ChangeKind uint8
 const (
 	Nothing ChangeKind = iota
 	Decided            // a ban, by a line that used up what the jail had counted of its target
+	Spent              // the same, of a decision that the guard has refused: no ban
+	Begun              // the jail began to count, at zero
 	Banned             // a ban that used up nothing
 	UsedUp             // what all jails had counted of exactly that target
 	Lifted             // the bans of exactly that target ended
@@ -51,6 +53,7 @@ type recall struct {
 	bans     map[banKey][]turnBan // of each ban that changes, in order
 	networks *bart.Lite           // targets of those that a client's target alone doesn't find
 	used     map[usedKey]int      // the turn of the last line that was used up
+	begun    map[uint16]int       // the turn of the last line that a rule has not counted
 	usedUp   map[key]int          // the same, in all jails
 	allowed  *bart.Table[[]turns]
 }
@@ -78,7 +81,7 @@ type turns struct{ from, to int }
 func (e *Engine) Recall(allowed []netip.Prefix, changes []Change) {
 	r := &recall{
 		changes: changes, bans: map[banKey][]turnBan{}, networks: new(bart.Lite),
-		used: map[usedKey]int{}, usedUp: map[key]int{}, allowed: new(bart.Table[[]turns]),
+		used: map[usedKey]int{}, begun: map[uint16]int{}, usedUp: map[key]int{}, allowed: new(bart.Table[[]turns]),
 	}
 	e.recall = r
 	for _, p := range allowed {
@@ -87,13 +90,20 @@ func (e *Engine) Recall(allowed []netip.Prefix, changes []Change) {
 	for i := range changes {
 		c := &changes[i]
 		switch c.Kind {
-		case Decided:
+		case Decided, Spent:
 			if j := e.jail(c.Jail); j != nil {
 				k := keyOf(e.Target(c.Client))
 				r.used[usedKey{j.rule, k}] = i
 				e.windows.drop(j.rule, k)
 			}
-			e.recallBan(c, i+1)
+			if c.Kind == Decided {
+				e.recallBan(c, i+1)
+			}
+		case Begun:
+			if j := e.jail(c.Jail); j != nil {
+				r.begun[j.rule] = i
+				e.windows.clearRule(j.rule)
+			}
 		case Banned:
 			e.recallBan(c, i+1)
 		case UsedUp:
@@ -228,6 +238,9 @@ func (e *Engine) recount(j *jail, c *candidate) {
 	if last, used := r.usedUp[c.key]; used && r.turn <= last {
 		return
 	}
+	if last, begun := r.begun[j.rule]; begun && r.turn <= last {
+		return
+	}
 	if limit := j.limits.of(c.client); limit > 0 {
 		e.windows.keep(j.rule, limit, c.key, c.time)
 	}
@@ -235,14 +248,14 @@ func (e *Engine) recount(j *jail, c *candidate) {
 
 // Again takes a line that was counted before, as [Engine.Line] does, between
 // [Engine.Recall] and [Engine.Recalled]. turn is how many of the changes came
-// before it. It decides nothing, and no counters go on. It returns the line's
-// time, 0 if it has none.
-func (e *Engine) Again(l *Log, line []byte, cut bool, at Line, turn int) int64 {
+// before it. It decides nothing, and no counters go on. The verdict is valid until
+// the next line, and has no decisions.
+func (e *Engine) Again(l *Log, line []byte, cut bool, at Line, turn int) *Verdict {
 	late, refused, counters := e.windows.late, e.windows.refused, l.LogCounters
 	e.recall.turn = turn
 	v := e.line(l, line, cut, at, 0)
 	e.windows.late, e.windows.refused, l.LogCounters = late, refused, counters
-	return v.Time
+	return v
 }
 
 // Recalled ends what Recall began. The bans and offences that are known are

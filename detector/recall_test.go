@@ -16,6 +16,7 @@ func TestRecallEqualsGoingOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyRules(t)
 		o.MaxBans = 1000
+		o.Guard = fakeGuard{"203.0.113.1/32": rapid.SampledFrom([]string{"", "own address"}).Draw(t, "guard")}
 		whole, cut := NewEngine(o), NewEngine(o)
 		wholeLog, cutLog := nginxLog(t, whole), nginxLog(t, cut)
 		type again struct {
@@ -53,6 +54,10 @@ func TestRecallEqualsGoingOn(t *testing.T) {
 			v := whole.Line(wholeLog, text, false, Line{}, 0)
 			for i := range v.Decisions {
 				d := v.Decisions[i]
+				if d.Refused != "" {
+					changes = append(changes, Change{Kind: Spent, Target: d.Target, Client: d.Client, Jail: d.Jail})
+					continue
+				}
 				changes = append(changes, Change{
 					Kind: Decided, Target: d.Target, Client: d.Client, Jail: d.Jail, Until: d.Until,
 					Enforced: d.Enforced, Observe: d.Observe, Time: d.Time, Offence: d.Offence,
@@ -93,6 +98,12 @@ func TestRecall(t *testing.T) {
 		"decided after":                     {nil, []Change{by(Decided, client+"/32", 26)}, 0, 0},
 		"decided by another":                {nil, []Change{of(by(Decided, client+"/32", 25), "shop")}, 1, 3},
 		"by one that is gone":               {nil, []Change{of(by(Decided, client+"/32", 26), "gone")}, 1, 2},
+		"refused before":                    {nil, []Change{by(Spent, client+"/32", 0)}, 1, 1},
+		"refused after":                     {nil, []Change{by(Spent, client+"/32", 0)}, 0, 0},
+		"refused, and another counts":       {nil, []Change{of(by(Spent, client+"/32", 0), "shop")}, 0, 3},
+		"the jail began before":             {nil, []Change{by(Begun, client+"/32", 0)}, 1, 1},
+		"the jail began after":              {nil, []Change{by(Begun, client+"/32", 0)}, 0, 0},
+		"another began":                     {nil, []Change{of(by(Begun, client+"/32", 0), "shop")}, 0, 3},
 		"denied":                            {nil, []Change{of(by(Decided, client+"/32", 26), DenyName)}, 1, 2},
 		"banned before":                     {nil, []Change{by(Banned, client+"/32", 26)}, 1, 2},
 		"banned after":                      {nil, []Change{by(Banned, client+"/32", 26)}, 0, 3},
@@ -129,7 +140,7 @@ func TestRecall(t *testing.T) {
 		e.RestoreSnapshot(s.Snapshot())
 		e.Recall(tt.allowed, tt.changes)
 		l := nginxLog(t, e)
-		if got := e.Again(l, []byte(line(client, 25, "GET / HTTP/1.1", 200, "x", "-")), false, Line{}, tt.turn); got != second(25) {
+		if got := e.Again(l, []byte(line(client, 25, "GET / HTTP/1.1", 200, "x", "-")), false, Line{}, tt.turn).Time; got != second(25) {
 			t.Errorf("%s: its time is %d", name, got)
 		}
 		e.Recalled(time.Unix(0, second(0)))

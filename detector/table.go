@@ -110,13 +110,18 @@ func (t *table) widen(rule uint16, limit int) {
 
 // dropRule forgets a rule with all its windows.
 func (t *table) dropRule(rule uint16) {
+	t.clearRule(rule)
+	t.rules[rule] = nil
+}
+
+// clearRule has a rule begin at zero.
+func (t *table) clearRule(rule uint16) {
 	r := t.rules[rule]
 	for n := range r.levels {
 		for r.levels[n].tail != noSlot {
 			t.remove(r.levels[n].tail)
 		}
 	}
-	t.rules[rule] = nil
 }
 
 // add counts an event and reports whether it crosses the limit, in which case

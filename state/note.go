@@ -37,6 +37,8 @@ type Note struct {
 const (
 	NoteSnapshot = "snapshot" // a snapshot was taken, which bears this number
 	NoteDecided  = "decided"  // a line crossed a limit; it used up what counted before
+	NoteSpent    = "spent"    // the same, and the guard refused it: no ban
+	NoteBegun    = "begun"    // a reload had a jail begin at zero
 	NoteBanned   = "banned"   // a ban that no line decided
 	NoteAdopted  = "adopted"  // a ban whose decision did not get to being stored; it used up all
 	NoteLifted   = "lifted"   // the bans of exactly that target ended before their time

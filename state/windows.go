@@ -36,6 +36,8 @@ type Windows struct {
 
 	Bans     []WindowBan
 	Offences []WindowOffence
+
+	Traffic []LogTraffic
 }
 
 // WindowBan is a ban that kept events from counting.

@@ -41,6 +41,12 @@ func someWindows() *Windows {
 			{"web", netip.MustParsePrefix("203.0.113.0/24"), true, 3, 5},
 			{"", netip.MustParsePrefix("2001:db8::1/128"), false, 0, -5},
 		},
+		Traffic: []LogTraffic{
+			{Log: "site", Began: time.Date(2026, 2, 3, 4, 0, 0, 7, time.UTC), Day: 20_487,
+				Now:   Tally{Lines: 7, Heavy: []Heavy{{netip.MustParseAddr("10.0.0.5"), 5}}, Few: []netip.Addr{netip.MustParseAddr("2001:db8::1")}},
+				Today: Tally{Lines: 1 << 60, Edges: []netip.Addr{netip.MustParseAddr("172.64.1.1")}}, Graces: []Grace{{netip.MustParseAddr("203.0.113.9"), time.Unix(7, 0).UTC()}}},
+			{},
+		},
 	}
 }
 
@@ -133,7 +139,7 @@ func TestDamagedWindowsAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{newer, "version is 3, this tailban knows 2"},
+		{newer, "version is 4, this tailban knows 3"},
 		{append(bytes.Clone(good), 0), "checksum"},
 		{nil, "no file of windows"},
 		{[]byte("SQLite format 3\x00and more"), "no file of windows"},

@@ -31,12 +31,13 @@ import (
 //	  others as the difference to the one before
 //	bans: number, then of each the prefix as in keys of the state file, owner, until
 //	offences: number, then of each history, prefix, tried, count, last
+//	traffic: number, then of each log its JSON
 //
-// Version 1 had neither mark nor allowed, and is not read.
+// Version 1 had neither mark nor allowed, version 2 no traffic; they are not read.
 // Every later version must keep magic and version as they are here.
 const (
 	windowsMagic   = "tailban windows\n"
-	windowsVersion = 2
+	windowsVersion = 3
 )
 
 // Kinds of keys.
@@ -91,6 +92,12 @@ func writeWindows(to io.Writer, w *Windows) error {
 		s.bool(o.Tried)
 		s.uint(uint64(o.Count))
 		s.int(o.Last)
+	}
+	s.uint(uint64(len(w.Traffic)))
+	for i := range w.Traffic {
+		if err := s.traffic(&w.Traffic[i]); err != nil {
+			return err
+		}
 	}
 	s.flush()
 	s.write(s.sum.Sum(nil))
@@ -209,6 +216,9 @@ func decodeWindows(data []byte) (*Windows, error) {
 	}
 	for range d.number(10) {
 		w.Offences = append(w.Offences, WindowOffence{d.text(), d.prefix(), d.byte() != 0, d.count(), d.int()})
+	}
+	for range d.number(2) {
+		w.Traffic = append(w.Traffic, d.traffic())
 	}
 	if d.err == nil && len(d.data) != 0 {
 		d.fail(fmt.Errorf("%d bytes too many", len(d.data)))

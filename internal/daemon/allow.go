@@ -229,5 +229,7 @@ func (e *engine) setAllow(a allowed, now time.Time) {
 		e.allowed = a
 	}
 	e.detect.SetAllow(e.allowed.list)
-	e.liftProtected(now)
+	if e.again == nil { // or else settle does
+		e.liftProtected(now)
+	}
 }

@@ -49,7 +49,9 @@ func (e *engine) lookAtClock(now time.Time) {
 			e.detect.Unban(target)
 			e.tellDetector(&h.Ban)
 		}
+		e.noteChanged(&h.Ban)
 	}
+	e.snapshots.hasten()
 	e.handOver()
 }
 

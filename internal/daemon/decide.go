@@ -17,6 +17,7 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		"window", d.Window.String(), "plane", d.Plane.String(), "file", d.Line.Path, "offset", d.Line.Offset}
 	jail := e.jail(d.Jail)
 	jail.decisions++
+	e.noteDecision(d)
 	if d.Refused != "" {
 		jail.refused++
 		e.publishDecision("refuse", d, time.Time{}, now)
@@ -25,7 +26,6 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		}
 		return
 	}
-	e.noteDecision(d)
 	attrs = append(attrs, "offence", d.Offence)
 	offence := state.Offence{Jail: d.History, Target: d.Target, Count: d.Offence, Last: time.Unix(0, d.Time)}
 	if d.Past {
@@ -115,7 +115,9 @@ func (e *engine) enforce(b *state.Ban) {
 
 // lift ends a ban, which is off the table, before its time.
 func (e *engine) lift(b *state.Ban) {
-	e.detect.Unban(b.Target)
+	if e.again == nil { // or else lines from before it ended would count: see settle
+		e.detect.Unban(b.Target)
+	}
 	e.note(state.Note{What: state.NoteLifted, Target: b.Target})
 	e.touch(b)
 	for name, r := range e.reconciler {

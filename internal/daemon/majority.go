@@ -13,9 +13,11 @@ import (
 
 const (
 	// A log's traffic is looked at over the last half hour to hour, and of each
-	// day, if there were so many lines.
+	// day, if there were so many lines. They are few, so that a site that is new
+	// to us has no proxy banned before we know better.
 	majoritySpan  = 30 * time.Minute
-	majorityLines = 100
+	majorityLines = 20
+	majorityADay  = 100
 
 	// majorityOthers is from how many other addresses in that time on a private
 	// address is taken for a client among clients, and of how many of its own a
@@ -158,7 +160,7 @@ func (m *majority) add(client netip.Addr, now time.Time) {
 
 // endDay notes who stood for most of the day that is over.
 func (m *majority) endDay(next uint16) {
-	if m.today.lines >= majorityLines {
+	if m.today.lines >= majorityADay {
 		for i := range m.today.counters {
 			c := &m.today.counters[i]
 			if 2*c.n <= m.today.lines {

@@ -170,8 +170,15 @@ func notesSince(list []state.Note, mark uint64) (since []state.Note, ok bool) {
 	return list[i+1:], true
 }
 
-// noteDecision notes a decision that the guard does not refuse.
+// noteDecision notes a decision. One that the guard refuses matters by what it
+// has used up; without a limit that is nothing.
 func (e *engine) noteDecision(d *detector.Decision) {
+	if d.Refused != "" {
+		if d.Limit > 0 {
+			e.note(state.Note{What: state.NoteSpent, Jail: d.Jail, Target: d.Target, Client: d.Client})
+		}
+		return
+	}
 	until := d.Until
 	if d.Past {
 		until = d.Time + int64(d.Ban)
@@ -191,6 +198,12 @@ func (e *engine) noteBan(b *state.Ban) {
 			Enforced: slices.ContainsFunc(o.Actions, e.keepsAway),
 		})
 	}
+}
+
+// noteChanged notes a ban that was another before.
+func (e *engine) noteChanged(b *state.Ban) {
+	e.note(state.Note{What: state.NoteLifted, Target: b.Target})
+	e.noteBan(b)
 }
 
 // noteAllowed notes that others are allowed than before.
@@ -229,7 +242,8 @@ func allowedAfter(allowed []netip.Prefix, since []state.Note) []netip.Prefix {
 // changesOf are notes as the detector takes them, one for one.
 func changesOf(list []state.Note) []detector.Change {
 	kinds := map[string]detector.ChangeKind{
-		state.NoteDecided: detector.Decided, state.NoteBanned: detector.Banned, state.NoteAdopted: detector.UsedUp,
+		state.NoteDecided: detector.Decided, state.NoteSpent: detector.Spent, state.NoteBegun: detector.Begun,
+		state.NoteBanned: detector.Banned, state.NoteAdopted: detector.UsedUp,
 		state.NoteLifted: detector.Lifted, state.NoteAllowed: detector.Allowed,
 	}
 	out := make([]detector.Change, len(list))

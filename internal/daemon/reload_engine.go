@@ -15,7 +15,7 @@ import (
 func (e *engine) use(n *next, list []*enforcer, now time.Time) (before, after int) {
 	before = e.enforced()
 	e.config = n.config
-	e.detect.Use(n.rules)
+	e.noteBegun(e.detect.Use(n.rules))
 	e.setLogs(n.config, n.formats)
 	e.setActions(list)
 	for name := range e.jails {
@@ -54,6 +54,18 @@ func (e *engine) use(n *next, list []*enforcer, now time.Time) (before, after in
 	}
 	e.handOver()
 	return before, e.enforced()
+}
+
+// noteBegun notes which jails count from zero on, for all but those that go on.
+// What lines are by the new configuration may differ in other ways, too, so
+// those from before are not to be read again.
+func (e *engine) noteBegun(kept []string) {
+	for i := range e.config.Jails {
+		if name := e.config.Jails[i].Name; !slices.Contains(kept, name) {
+			e.note(state.Note{What: state.NoteBegun, Jail: name})
+		}
+	}
+	e.snapshots.hasten()
 }
 
 // enforced counts the bans that some action in use keeps away.

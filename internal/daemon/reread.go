@@ -124,7 +124,7 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	size, lines := f.old(b)
 	if size > 0 {
 		if e.again != nil {
-			e.recount(f, b, b.Data[:size])
+			e.recount(f, b, b.Data[:size], now)
 			e.hear(f)
 			e.again.came(now)
 		}
@@ -226,7 +226,7 @@ func (e *engine) forgetKnown(f *again) {
 
 // recount takes lines that were counted before through the detector again. All
 // that came of them is known.
-func (e *engine) recount(f *again, b *source.Batch, lines []byte) {
+func (e *engine) recount(f *again, b *source.Batch, lines []byte, now time.Time) {
 	l := e.logs[b.File.Log]
 	if l == nil {
 		return
@@ -238,8 +238,11 @@ func (e *engine) recount(f *again, b *source.Batch, lines []byte) {
 			at.Offset = b.Starts[n]
 		}
 		v := e.detect.Again(l.Log, bytes.TrimSuffix(line, []byte{'\n'}), b.Cut, at, f.turn(at.Offset, e.again.turns))
-		if v != 0 && (e.oldest == 0 || v < e.oldest) {
-			e.oldest = v
+		if v.Time != 0 && (e.oldest == 0 || v.Time < e.oldest) {
+			e.oldest = v.Time
+		}
+		if v.Client.IsValid() {
+			l.majority.add(v.Client, now)
 		}
 		at.Offset += int64(len(line))
 		n++
@@ -278,6 +281,7 @@ func (e *engine) settle(now time.Time) {
 		}
 		e.tellDetector(&h.Ban)
 	}
+	e.liftProtected(now) // who has become protected meanwhile
 	for _, b := range r.held {
 		e.batch(b, now)
 		b.Done()
@@ -311,6 +315,7 @@ func (e *engine) lastOfStreams(batches <-chan *source.Batch, now time.Time) {
 // since read again. It comes after takeUp.
 func (e *engine) goOn(w *state.Windows, p *rereadPlan, now time.Time) {
 	n := e.detect.RestoreSnapshot(countedIn(w))
+	e.restoreTraffic(w.Traffic, now)
 	e.detect.Recall(w.Allowed, changesOf(p.since))
 	e.again.turns = len(p.since)
 	e.noteAllowed(allowedAfter(w.Allowed, p.since), e.allowed.list)

@@ -78,21 +78,32 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 	for _, b := range l.Bans {
 		if reason, yes := e.guard.Protected(b.Target); yes {
 			e.touch(&b)
+			e.note(state.Note{What: state.NoteLifted, Target: b.Target})
 			e.sayLifted(&b, reason, now)
 			continue
 		}
-		if e.bans.bans[b.Target] != nil || e.spareOwners(&b) {
+		if e.bans.bans[b.Target] != nil {
 			e.touch(&b)
 			continue
 		}
+		owners := len(b.Owners)
+		if e.spareOwners(&b) {
+			e.touch(&b)
+			e.note(state.Note{What: state.NoteLifted, Target: b.Target})
+			continue
+		}
 		_, isNew := unstored[b.Target]
-		if rules.renew(&b) || isNew {
+		renewed := rules.renew(&b)
+		if renewed || isNew {
 			e.touch(&b)
 		}
 		added = append(added, e.bans.restore(b, now))
-		if isNew {
+		switch {
+		case isNew:
 			e.note(state.Note{What: state.NoteAdopted, Target: b.Target})
 			e.noteBan(&b)
+		case renewed || len(b.Owners) < owners || e.again == nil: // comes late, or otherwise than it was
+			e.noteChanged(&b)
 		}
 	}
 	for _, m := range e.mergers {
@@ -153,9 +164,8 @@ func (e *engine) tellDetector(b *state.Ban) {
 // retell has a ban whose owners have changed kept as it is now.
 func (e *engine) retell(b *state.Ban) {
 	e.detect.Unban(b.Target)
-	e.note(state.Note{What: state.NoteLifted, Target: b.Target})
 	e.tellDetector(b)
-	e.noteBan(b)
+	e.noteChanged(b)
 }
 
 // keepsAway reports whether an action of that name is in use, and does more

@@ -58,6 +58,7 @@ type snapshot struct {
 	positions []state.Position
 	allowed   []netip.Prefix
 	counted   *detector.Snapshot
+	traffic   []state.LogTraffic
 }
 
 func newSnapshots(d *daemon) *snapshots {
@@ -89,12 +90,16 @@ func (e *engine) snapshot(now time.Time) {
 	s.next = now.Add(max(s.every, s.soonest.Sub(now)))
 }
 
+// hasten has the next one taken as soon as may be: lines that have been counted
+// by now would become something else if they were read again.
+func (s *snapshots) hasten() { s.next = s.soonest }
+
 // upToDate reports whether nothing has changed since the last one that is stored.
 func (s *snapshots) upToDate() bool { return s.changes == s.reaches.Load() }
 
 // count takes a snapshot. All that belongs to it has been handed over then.
 func (e *engine) count(now time.Time) *snapshot {
-	s := &snapshot{at: now, mark: e.mark(), allowed: e.allowed.list, counted: e.detect.Snapshot()}
+	s := &snapshot{at: now, mark: e.mark(), allowed: e.allowed.list, counted: e.detect.Snapshot(), traffic: e.traffic()}
 	e.handOver()
 	s.reaches = e.snapshots.changes
 	for _, p := range e.positions {
@@ -161,6 +166,7 @@ func (s *snapshot) windows() *state.Windows {
 	w := &state.Windows{
 		Taken: s.at.UTC(), Mark: s.mark, Positions: s.positions, Rules: c.Rules,
 		Rule: c.Rule, Hi: c.Hi, Lo: c.Lo, Bits: c.Bits, Flags: c.Flags, Late: c.Late, Room: c.Room, Count: c.Count, Times: c.Times,
+		Traffic: s.traffic,
 	}
 	for _, p := range s.allowed {
 		w.Allowed = append(w.Allowed, p.Masked())
