@@ -50,7 +50,12 @@ func (d *disk) commit(u state.Update) {
 	for _, x := range u.Notes {
 		d.notes[x.N] = x
 	}
-	d.pardons = append(d.pardons, u.Pardons...)
+	for _, x := range u.ForgetPardons {
+		d.pardons = slices.DeleteFunc(d.pardons, func(p state.Pardon) bool { return p.Key() == x })
+	}
+	for _, x := range u.Pardons {
+		d.pardons = append(slices.DeleteFunc(d.pardons, func(p state.Pardon) bool { return p.Key() == x.Key() }), x)
+	}
 	for _, x := range u.Bans {
 		d.bans[x.Target] = x
 	}

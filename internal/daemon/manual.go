@@ -73,6 +73,7 @@ func (e *engine) ban(o order, now time.Time) (*control.BanResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.endForgiveness(o.target, now)
 	for _, target := range inside {
 		e.lift(e.bans.take(target))
 		r.Absorbed = append(r.Absorbed, target)

@@ -34,23 +34,37 @@ func newPardons() *pardons {
 	}
 }
 
-// put adds a pardon, or replaces that of the same target and jail if it reaches
-// further: nobody who was forgiven for a day is less so for a second word. It
-// reports whether it did.
-func (s *pardons) put(p state.Pardon) bool {
+// put adds a pardon. With one of the same target and jail it becomes one that
+// reaches as far as either, since nobody who was forgiven for a day is less so for
+// a second word, and was given when the later one was, as it lifted what was
+// decided by then. It returns the pardon that there is now, and whether it says
+// more than before.
+func (s *pardons) put(p state.Pardon) (now state.Pardon, more bool) {
 	k := p.Key()
-	if old := s.keys[k]; old != nil {
-		if !p.Before.After(old.Before) {
-			return false
-		}
-		old.Pardon = p
-		s.ends.moved(old)
-		return true
+	old := s.keys[k]
+	if old == nil {
+		h := &heldPardon{Pardon: p}
+		s.keys[k] = h
+		s.ends.add(h)
+		return p, true
 	}
-	h := &heldPardon{Pardon: p}
-	s.keys[k] = h
-	s.ends.add(h)
-	return true
+	if !p.Before.After(old.Before) && !p.Since.After(old.Since) {
+		return old.Pardon, false
+	}
+	if old.Since.After(p.Since) {
+		p.Since, p.Reason, p.By = old.Since, old.Reason, old.By
+	}
+	p.Before, p.Keep = later(p.Before, old.Before), later(p.Keep, old.Keep)
+	old.Pardon = p
+	s.ends.moved(old)
+	return p, true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // pop removes the pardon that is forgotten soonest, if that is by now or there
@@ -67,13 +81,30 @@ func (s *pardons) pop(now time.Time) (state.Pardon, bool) {
 
 // forgive has events up to a time not count, now and after a restart.
 func (e *engine) forgive(p state.Pardon, now time.Time) {
-	if !e.pardons.put(p) {
+	p, more := e.pardons.put(p)
+	if !more {
 		return
 	}
 	e.update.Pardons = append(e.update.Pardons, p)
 	e.forgetPardons(now) // makes room first: the detector takes no more
 	if e.pardons.keys[p.Key()] != nil {
 		e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
+	}
+}
+
+// endForgiveness has what a target, and all in it, does from now on count again:
+// it is banned by hand. What was forgiven of the past stays, or lines that are
+// read again would count. So does a pardon of a wider network, which is about
+// others as well; the ban holds all the same, as it is the later word.
+func (e *engine) endForgiveness(target netip.Prefix, now time.Time) {
+	for _, p := range e.pardons.keys {
+		if target.Bits() > p.Target.Bits() || !target.Overlaps(p.Target) || !p.Before.After(now) {
+			continue
+		}
+		p.Before = now
+		e.update.Pardons = append(e.update.Pardons, p.Pardon)
+		e.detect.Unforgive(p.Target, p.Jail)
+		e.detect.Forgive(p.Target, p.Jail, now.UnixNano())
 	}
 }
 
@@ -94,7 +125,7 @@ func (e *engine) forgetPardons(now time.Time) {
 // restorePardons takes up those of an earlier daemon.
 func (e *engine) restorePardons(list []state.Pardon) {
 	for _, p := range list {
-		if e.pardons.put(p) {
+		if p, more := e.pardons.put(p); more {
 			e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
 		}
 	}
@@ -110,10 +141,12 @@ func (s *pardons) covers(target netip.Prefix) bool {
 	return false
 }
 
-// forgiven reports whether a pardon covers what an owner of a ban has decided.
+// forgiven reports whether a pardon has lifted what an owner of a ban has decided:
+// it had to be there by then. Whoever is banned behind that, by hand or for what
+// the pardon does not cover, stays so.
 func (s *pardons) forgiven(target netip.Prefix, o *state.Owner) bool {
 	for _, p := range s.keys {
-		if p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) && (p.Jail == "" || p.Jail == o.Jail) && !o.Event.After(p.Before) {
+		if p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) && (p.Jail == "" || p.Jail == o.Jail) && o.Since.Before(p.Since) {
 			return true
 		}
 	}
