@@ -53,7 +53,10 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 			continue
 		}
 		if pardoned.covers(x.Target) {
-			continue // lifted by hand, which the kernel has not heard
+			// Lifted, or a jail's hold on it was, which the kernel has not heard. What a
+			// jail has banned since and the state doesn't know is decided anew, as its
+			// lines were not stored as counted either.
+			continue
 		}
 		if x.Merged > 0 && e.settled(&x, members()[x.Target], pardoned, now) {
 			continue

@@ -1,14 +1,17 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/internal/syncbuf"
@@ -107,6 +110,14 @@ func (f *fakeAction) Delete(target netip.Prefix) {
 	delete(f.until, target)
 }
 
+// listing is an action that lists what it holds.
+type listing struct {
+	actions.Action
+	entries []actions.Entry
+}
+
+func (l listing) List(context.Context) ([]actions.Entry, error) { return slices.Clone(l.entries), nil }
+
 // rig is an engine with its surroundings recorded.
 type rig struct {
 	*testing.T
@@ -126,6 +137,7 @@ type start struct {
 	actions []string // in use
 	loaded  state.Loaded
 	adopted []netip.Prefix
+	holds   map[string][]actions.Entry // what actions hold, by name
 	windows *state.Windows
 	look    looker // nil: files that are made up are there
 }
@@ -152,6 +164,9 @@ func newRig(t *testing.T, s start) *rig {
 	d.loadHosts()
 	for _, target := range s.adopted {
 		d.adopted[target] = struct{}{}
+	}
+	for name, entries := range s.holds {
+		d.adoptFrom(t.Context(), &enforcer{name: name, action: listing{entries: entries}})
 	}
 	e, err := newEngine(d, func(u state.Update) { r.puts = append(r.puts, u) })
 	check(t, err)

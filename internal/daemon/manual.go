@@ -207,7 +207,9 @@ func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
 		}
 	}
 	out := &control.UnbanResult{Targets: []netip.Prefix{}}
+	var lifted time.Time // the latest end of what is lifted
 	for _, h := range e.picked(r) {
+		lifted = later(lifted, h.end)
 		if r.jail != "" && len(h.Owners) > 1 {
 			e.disown(h, r.jail)
 			e.hub.publish(control.Event{Time: now, Kind: "unban", Target: h.Target, Jail: r.jail, Until: h.end, Reason: r.reason, By: r.by})
@@ -239,7 +241,7 @@ func (e *engine) unban(r release, now time.Time) (*control.UnbanResult, error) {
 		if e.bans.bans[target] == nil && e.spareInNetworks(target, before) {
 			out.Notes = append(out.Notes, "it was turned away as part of a network that was banned as one: whoever is banned there is so one by one now")
 		}
-		e.forgive(state.Pardon{Target: target, Jail: r.jail, Since: now, Before: before, Keep: e.keepPardon(before), Reason: r.reason, By: r.by}, now)
+		e.forgive(state.Pardon{Target: target, Jail: r.jail, Since: now, Before: before, Keep: e.keepPardon(before, lifted, now), Reason: r.reason, By: r.by}, now)
 	}
 	e.handOver()
 	e.log.Info("unbanned by hand", "target", r.String(), "jail", r.jail, "lifted", out.Lifted, "kept", out.Kept,

@@ -13,6 +13,10 @@ import (
 // crash, or was late, must find it.
 const pardonRest = time.Hour
 
+// maxUnheard is how long a pardon is kept at most for an action that has not heard
+// of it and would hand what was lifted to the next daemon as a ban of its own.
+const maxUnheard = 24 * time.Hour
+
 // pardons are those in force, as they are stored. There are at most as many as
 // the detector takes; the one that is forgotten soonest makes room.
 type pardons struct {
@@ -131,10 +135,10 @@ func (e *engine) restorePardons(list []state.Pardon) {
 	}
 }
 
-// covers reports whether all jails have forgiven a target something.
+// covers reports whether a target was forgiven something, by whatever jail.
 func (s *pardons) covers(target netip.Prefix) bool {
 	for _, p := range s.keys {
-		if p.Jail == "" && p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) {
+		if p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) {
 			return true
 		}
 	}
@@ -153,11 +157,16 @@ func (s *pardons) forgiven(target netip.Prefix, o *state.Owner) bool {
 	return false
 }
 
-// keepPardon is until when a pardon is kept.
-func (e *engine) keepPardon(before time.Time) time.Time {
+// keepPardon is until when a pardon is kept: of events up to before, and that has
+// lifted bans until lifted at the latest.
+func (e *engine) keepPardon(before, lifted, now time.Time) time.Time {
 	longest := time.Duration(0)
 	for i := range e.config.Jails {
 		longest = max(longest, e.config.Jails[i].Window)
 	}
-	return before.Add(longest + pardonRest)
+	keep := before.Add(longest + pardonRest)
+	if unheard := now.Add(maxUnheard); lifted.After(unheard) {
+		return later(keep, unheard)
+	}
+	return later(keep, lifted)
 }
