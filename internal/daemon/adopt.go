@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gaissmai/bart"
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/state"
 )
@@ -30,52 +31,93 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 	if d.adopted == nil {
 		d.adopted = map[netip.Prefix]struct{}{}
 	}
-	known := map[netip.Prefix]int{}
-	for i := range d.loaded.Bans {
-		known[d.loaded.Bans[i].Target] = i
-	}
-	pardoned := newPardons()
-	for _, p := range d.loaded.Pardons {
-		pardoned.put(p)
-	}
-	now := time.Now()
-	n := 0
 	// Networks that are banned as one come last: by then their members are known.
 	slices.SortStableFunc(entries, func(a, b actions.Entry) int { return cmp.Compare(min(a.Merged, 1), min(b.Merged, 1)) })
-	members := sync.OnceValue(func() map[netip.Prefix]int { return d.membersKnown(e.name, now) })
-	for _, x := range entries {
-		i, ok := known[x.Target]
-		if ok && !d.loaded.Bans[i].Until(e.name).IsZero() {
-			believe(&d.loaded.Bans[i], &x, e.name, now)
+	a := newAdoption(d, e, time.Now())
+	n := 0
+	for i := range entries {
+		x := &entries[i]
+		if a.isKnown(x) || x.Left <= atEnd || a.isOver(x) {
 			continue
 		}
-		if x.Left <= atEnd {
+		if x.Merged > 0 && e.settled(x, a.members()[x.Target], a.pardoned, a.now) {
 			continue
 		}
-		if pardoned.covers(x.Target) {
-			// Lifted, or a jail's hold on it was, which the kernel has not heard. What a
-			// jail has banned since and the state doesn't know is decided anew, as its
-			// lines were not stored as counted either.
-			continue
-		}
-		if x.Merged > 0 && e.settled(&x, members()[x.Target], pardoned, now) {
-			continue
-		}
-		if !ok {
-			i = len(d.loaded.Bans)
-			d.loaded.Bans = append(d.loaded.Bans, state.Ban{Target: x.Target, Origin: d.Host})
-		}
-		b := &d.loaded.Bans[i]
-		b.Owners = append(b.Owners, state.Owner{
-			Jail: adoptedJail, Client: x.Target.Addr(), Since: now, Until: now.Add(x.Left),
-			Actions: []string{e.name}, Offence: 1, Event: now,
-		})
-		d.adopted[x.Target] = struct{}{}
+		a.add(x)
 		n++
 	}
 	if n > 0 {
 		d.Log.Warn("took over bans that are in force and not in the state", "action", e.name, "bans", n)
 	}
+}
+
+// adoption is what the state knows as an action's bans are compared with it.
+type adoption struct {
+	*daemon
+	action   string
+	now      time.Time
+	known    map[netip.Prefix]int        // places of loaded bans
+	networks bart.Table[struct{}]        // that are banned there
+	members  func() map[netip.Prefix]int // of what could be banned as one
+	pardoned *pardons
+}
+
+func newAdoption(d *daemon, e *enforcer, now time.Time) *adoption {
+	a := &adoption{daemon: d, action: e.name, now: now, known: map[netip.Prefix]int{}, pardoned: newPardons()}
+	for i := range d.loaded.Bans {
+		b := &d.loaded.Bans[i]
+		a.known[b.Target] = i
+		if !isHost(b.Target) && b.Until(e.name).After(now) {
+			a.networks.Insert(b.Target, struct{}{})
+		}
+	}
+	for _, p := range d.loaded.Pardons {
+		a.pardoned.put(p)
+	}
+	a.members = sync.OnceValue(func() map[netip.Prefix]int { return d.membersKnown(e.name, now) })
+	return a
+}
+
+// isKnown reports whether the state has a ban enforced by the action, and takes
+// what only the kernel knows of it.
+func (a *adoption) isKnown(x *actions.Entry) bool {
+	i, ok := a.known[x.Target]
+	if !ok || a.loaded.Bans[i].Until(a.action).IsZero() {
+		return false
+	}
+	believe(&a.loaded.Bans[i], x, a.action, a.now)
+	return true
+}
+
+// isOver reports whether a ban that the state doesn't have was ended by somebody,
+// which the action has not heard.
+func (a *adoption) isOver(x *actions.Entry) bool {
+	// Lifted, or a jail's hold on it was. What a jail has banned since and the state
+	// doesn't know is decided anew, as its lines were not stored as counted either.
+	if a.pardoned.covers(x.Target) {
+		return true
+	}
+	if isHost(x.Target) {
+		return false
+	}
+	// Part of a wider one since, which would be kept out by it.
+	_, _, part := a.networks.LookupPrefixLPM(x.Target)
+	return part
+}
+
+// add makes it a ban of the state's.
+func (a *adoption) add(x *actions.Entry) {
+	i, ok := a.known[x.Target]
+	if !ok {
+		i = len(a.loaded.Bans)
+		a.loaded.Bans = append(a.loaded.Bans, state.Ban{Target: x.Target, Origin: a.Host})
+	}
+	b := &a.loaded.Bans[i]
+	b.Owners = append(b.Owners, state.Owner{
+		Jail: adoptedJail, Client: x.Target.Addr(), Since: a.now, Until: a.now.Add(x.Left),
+		Actions: []string{a.action}, Offence: 1, Event: a.now,
+	})
+	a.adopted[x.Target] = struct{}{}
 }
 
 // believe has a ban end when the kernel says, if it was stored by a clock that was

@@ -54,10 +54,7 @@ func newBanTable(cap int) *banTable {
 // not there is room. Its times keep the monotonic reading of now, so that a
 // step of the wall clock doesn't move its end.
 func (t *banTable) restore(b state.Ban, now time.Time) *state.Ban {
-	for i := range b.Owners {
-		o := &b.Owners[i]
-		o.Since, o.Until = now.Add(o.Since.Sub(now.Round(0))), now.Add(o.Until.Sub(now.Round(0)))
-	}
+	b.Owners = fromNow(b.Owners, now)
 	ban := t.insert(b)
 	h := t.bans[b.Target]
 	h.queued = h.enforceable()

@@ -87,7 +87,7 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 			continue
 		}
 		owners := len(b.Owners)
-		if e.spareOwners(&b) {
+		if e.spareOwners(&b) || e.absorb(&b, now) {
 			e.touch(&b)
 			e.note(state.Note{What: state.NoteLifted, Target: b.Target})
 			continue
