@@ -29,7 +29,7 @@ func (d *daemon) adoptFrom(ctx context.Context, e *enforcer) {
 		return // no table, or the reconciler meets the same error, and says it
 	}
 	if d.adopted == nil {
-		d.adopted = map[netip.Prefix]struct{}{}
+		d.adopted = map[netip.Prefix]bool{}
 	}
 	// Networks that are banned as one come last: by then their members are known.
 	slices.SortStableFunc(entries, func(a, b actions.Entry) int { return cmp.Compare(min(a.Merged, 1), min(b.Merged, 1)) })
@@ -82,11 +82,25 @@ func newAdoption(d *daemon, e *enforcer, now time.Time) *adoption {
 // what only the kernel knows of it.
 func (a *adoption) isKnown(x *actions.Entry) bool {
 	i, ok := a.known[x.Target]
-	if !ok || a.loaded.Bans[i].Until(a.action).IsZero() {
+	if !ok {
 		return false
 	}
-	believe(&a.loaded.Bans[i], x, a.action, a.now)
+	b := &a.loaded.Bans[i]
+	if b.Waiting && x.Left > atEnd && wanted(b, a.action) {
+		b.Waiting = false // it had its turn, which is not stored
+		a.adopted[x.Target] = false
+	}
+	if b.Until(a.action).IsZero() {
+		return false
+	}
+	believe(b, x, a.action, a.now)
 	return true
+}
+
+// wanted reports whether an owner of a ban wants it enforced by an action, be it
+// when its turn comes.
+func wanted(b *state.Ban, action string) bool {
+	return slices.ContainsFunc(b.Owners, func(o state.Owner) bool { return slices.Contains(o.Actions, action) })
 }
 
 // isOver reports whether a ban that the state doesn't have was ended by somebody,
@@ -113,11 +127,12 @@ func (a *adoption) add(x *actions.Entry) {
 		a.loaded.Bans = append(a.loaded.Bans, state.Ban{Target: x.Target, Origin: a.Host})
 	}
 	b := &a.loaded.Bans[i]
+	b.Waiting = false
 	b.Owners = append(b.Owners, state.Owner{
 		Jail: adoptedJail, Client: x.Target.Addr(), Since: a.now, Until: a.now.Add(x.Left),
 		Actions: []string{a.action}, Offence: 1, Event: a.now,
 	})
-	a.adopted[x.Target] = struct{}{}
+	a.adopted[x.Target] = true
 }
 
 // believe has a ban end when the kernel says, if it was stored by a clock that was

@@ -125,7 +125,7 @@ type daemon struct {
 	loaded  *state.Loaded
 	windows *state.Windows             // what an earlier daemon had counted; nil: not known
 	counted map[string]source.Position // up to where journals are read again, by log
-	adopted map[netip.Prefix]struct{}  // targets of those, which are not stored yet
+	adopted map[netip.Prefix]bool      // targets whose bans aren't stored as they are loaded; true: they have an owner more
 	guard   *guard.Set
 	allow   *allowList
 	hub     *hub

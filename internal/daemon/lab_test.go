@@ -153,7 +153,7 @@ func newRig(t *testing.T, s start) *rig {
 	}
 	c := parse(t, s.config)
 	d := newDaemon(Options{Config: c, Log: r.journal.logger(), Host: "here"})
-	d.loaded, d.store, d.adopted = &s.loaded, newStore("/nonexistent", r.journal.logger()), map[netip.Prefix]struct{}{}
+	d.loaded, d.store, d.adopted = &s.loaded, newStore("/nonexistent", r.journal.logger()), map[netip.Prefix]bool{}
 	d.windows = s.windows
 	c.StateDir = t.TempDir()
 	d.look = s.look
@@ -163,7 +163,7 @@ func newRig(t *testing.T, s start) *rig {
 	d.loadAllowances(s.loaded.Allowances)
 	d.loadHosts()
 	for _, target := range s.adopted {
-		d.adopted[target] = struct{}{}
+		d.adopted[target] = true
 	}
 	for name, entries := range s.holds {
 		d.adoptFrom(t.Context(), &enforcer{name: name, action: listing{entries: entries}})

@@ -50,9 +50,9 @@ func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
 }
 
 // takeUp adds what is stored to what there is, which goes before it. unstored
-// are targets of bans that the state file lacks. It returns how many bans it
-// has added. While lines are read again the detector is told later: see settle.
-func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now time.Time) (n int) {
+// are targets of bans that the state file lacks (true), or has otherwise. It
+// returns how many bans it has added. While lines are read again the detector is told later: see settle.
+func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]bool, now time.Time) (n int) {
 	e.restorePardons(l.Pardons)
 	e.restoreHolds(l.Holds, now)
 	for i := range l.Positions {
@@ -92,9 +92,9 @@ func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]struct{}, now
 			e.note(state.Note{What: state.NoteLifted, Target: b.Target})
 			continue
 		}
-		_, isNew := unstored[b.Target]
+		isNew, changed := unstored[b.Target]
 		renewed := rules.renew(&b)
-		if renewed || isNew {
+		if renewed || changed {
 			e.touch(&b)
 		}
 		added = append(added, e.bans.restore(b, now))
