@@ -102,10 +102,8 @@ func (e *engine) explain(x *explaining, now time.Time) {
 			Next: e.nextBan(o.History, o.Count),
 		})
 	}
-	for _, p := range e.pardons.keys {
-		if p.Target.Contains(x.Address) {
-			x.Forgiven = append(x.Forgiven, control.Pardon{Target: p.Target, Jail: p.Jail, Before: utc(p.Before), Reason: p.Reason, By: p.By})
-		}
+	for p := range e.pardons.around(netip.PrefixFrom(x.Address, x.Address.BitLen())) {
+		x.Forgiven = append(x.Forgiven, control.Pardon{Target: p.Target, Jail: p.Jail, Before: utc(p.Before), Reason: p.Reason, By: p.By})
 	}
 }
 

@@ -68,10 +68,8 @@ func (e *enforcer) settled(x *actions.Entry, known int, lifted *pardons, now tim
 	if known >= x.Merged {
 		return true
 	}
-	for _, p := range lifted.keys {
-		if p.Target.Overlaps(x.Target) {
-			return true // somebody in it was let go, which the kernel has not heard
-		}
+	if lifted.in.OverlapsPrefix(x.Target) {
+		return true // somebody in it was let go, which the kernel has not heard
 	}
 	if e.merger == nil {
 		return false

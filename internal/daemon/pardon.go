@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"iter"
 	"net/netip"
+	"slices"
 	"time"
 
+	"github.com/gaissmai/bart"
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/state"
 )
@@ -21,6 +24,7 @@ const maxUnheard = 24 * time.Hour
 // the detector takes; the one that is forgotten soonest makes room.
 type pardons struct {
 	keys map[state.PardonKey]*heldPardon
+	in   bart.Table[[]*heldPardon] // by target, one for each jail
 	ends *queue[heldPardon]
 }
 
@@ -50,6 +54,8 @@ func (s *pardons) put(p state.Pardon) (now state.Pardon, more bool) {
 		h := &heldPardon{Pardon: p}
 		s.keys[k] = h
 		s.ends.add(h)
+		here, _ := s.in.Get(p.Target)
+		s.in.Insert(p.Target, append(here, h))
 		return p, true
 	}
 	if !p.Before.After(old.Before) && !p.Since.After(old.Since) {
@@ -80,7 +86,35 @@ func (s *pardons) pop(now time.Time) (state.Pardon, bool) {
 	}
 	s.ends.remove(h)
 	delete(s.keys, h.Key())
+	here, _ := s.in.Get(h.Target)
+	if here = slices.DeleteFunc(slices.Clone(here), func(x *heldPardon) bool { return x == h }); len(here) > 0 {
+		s.in.Insert(h.Target, here)
+	} else {
+		s.in.Delete(h.Target)
+	}
 	return h.Pardon, true
+}
+
+// around yields those of a target and of networks around it.
+func (s *pardons) around(target netip.Prefix) iter.Seq[*heldPardon] {
+	return eachOf(s.in.Supernets(target))
+}
+
+// inside yields those of a target and of what is in it.
+func (s *pardons) inside(target netip.Prefix) iter.Seq[*heldPardon] {
+	return eachOf(s.in.Subnets(target))
+}
+
+func eachOf(lists iter.Seq2[netip.Prefix, []*heldPardon]) iter.Seq[*heldPardon] {
+	return func(yield func(*heldPardon) bool) {
+		for _, list := range lists {
+			for _, p := range list {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // forgive has events up to a time not count, now and after a restart.
@@ -101,8 +135,8 @@ func (e *engine) forgive(p state.Pardon, now time.Time) {
 // read again would count. So does a pardon of a wider network, which is about
 // others as well; the ban holds all the same, as it is the later word.
 func (e *engine) endForgiveness(target netip.Prefix, now time.Time) {
-	for _, p := range e.pardons.keys {
-		if target.Bits() > p.Target.Bits() || !target.Overlaps(p.Target) || !p.Before.After(now) {
+	for p := range e.pardons.inside(target) {
+		if !p.Before.After(now) {
 			continue
 		}
 		p.Before = now
@@ -137,20 +171,16 @@ func (e *engine) restorePardons(list []state.Pardon) {
 
 // covers reports whether a target was forgiven something, by whatever jail.
 func (s *pardons) covers(target netip.Prefix) bool {
-	for _, p := range s.keys {
-		if p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) {
-			return true
-		}
-	}
-	return false
+	_, yes := s.in.LookupPrefix(target)
+	return yes
 }
 
 // forgiven reports whether a pardon has lifted what an owner of a ban has decided:
 // it had to be there by then. Whoever is banned behind that, by hand or for what
 // the pardon does not cover, stays so.
 func (s *pardons) forgiven(target netip.Prefix, o *state.Owner) bool {
-	for _, p := range s.keys {
-		if p.Target.Bits() <= target.Bits() && p.Target.Overlaps(target) && (p.Jail == "" || p.Jail == o.Jail) && o.Since.Before(p.Since) {
+	for p := range s.around(target) {
+		if (p.Jail == "" || p.Jail == o.Jail) && o.Since.Before(p.Since) {
 			return true
 		}
 	}
