@@ -155,8 +155,31 @@ func (d *daemon) tellOnce(ctx context.Context, name string, a allower, list []ne
 
 // loadAllowances takes up those of an earlier daemon, before anybody is told.
 func (d *daemon) loadAllowances(list []state.Allowance) {
-	d.allow.byHand = list
-	d.guard.UpdateAllowances(byHandEntries(list))
+	d.allow.byHand = allowancesByClock(list, time.Now())
+	d.guard.UpdateAllowances(byHandEntries(d.allow.byHand))
+}
+
+// allowancesByClock are allowances as the clock that runs now has them.
+func allowancesByClock(list []state.Allowance, now time.Time) []state.Allowance {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Since, list[i].Until = byClock(list[i].Since, now), byClock(list[i].Until, now)
+	}
+	return list
+}
+
+// shiftAllowances has them last as long as before, when the clock was set. They are
+// put to be stored before anybody else can end one of them.
+func (d *daemon) shiftAllowances(now time.Time, put func(state.Update)) {
+	l := d.allow
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.byHand) == 0 {
+		return
+	}
+	l.byHand = allowancesByClock(l.byHand, now)
+	d.guard.UpdateAllowances(byHandEntries(l.byHand))
+	put(state.Update{Allowances: slices.Clone(l.byHand)})
 }
 
 // allowLate adds those of a state file that could not be opened at the start.
@@ -165,6 +188,7 @@ func (d *daemon) allowLate(list []state.Allowance) {
 	if len(list) == 0 {
 		return
 	}
+	list = allowancesByClock(list, time.Now())
 	startPart(d.serving, func(context.Context) {
 		d.setAllowed(func(l *allowList) {
 			for _, a := range list {

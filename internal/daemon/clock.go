@@ -3,6 +3,8 @@ package daemon
 import (
 	"log/slog"
 	"time"
+
+	"github.com/tailban/tailban/state"
 )
 
 // clockStep is how far the wall clock may drift from the time that passes
@@ -31,8 +33,8 @@ func (w *wallClock) moved(now time.Time) time.Duration {
 	return by
 }
 
-// lookAtClock has everything that goes by the wall clock know of bans by the
-// time they have left, when the clock was set.
+// lookAtClock has everything that goes by the wall clock know of bans, and of what
+// was said by hand, by the time they have left, when the clock was set.
 func (e *engine) lookAtClock(now time.Time) {
 	by := e.clock.moved(now)
 	if by == 0 {
@@ -51,8 +53,31 @@ func (e *engine) lookAtClock(now time.Time) {
 		}
 		e.noteChanged(&h.Ban)
 	}
+	for _, p := range e.pardons.keys {
+		p.Since, p.Before, p.Keep = byClock(p.Since, now), byClock(p.Before, now), byClock(p.Keep, now)
+		e.retellPardon(p)
+	}
+	for jail, h := range e.held {
+		h = holdByClock(h, now)
+		e.held[jail] = h
+		e.update.Holds = append(e.update.Holds, h)
+	}
 	e.snapshots.hasten()
 	e.handOver()
+	e.shiftAllowances(now, e.put)
+}
+
+// byClock is a time as the clock that runs now has it: so long ago, so long from
+// now, by the time that passes. One from a file is taken to be of this clock, and
+// moves with it from here on.
+func byClock(t, now time.Time) time.Time { return now.Add(t.Sub(now)) }
+
+func holdByClock(h state.Hold, now time.Time) state.Hold {
+	h.Since = byClock(h.Since, now)
+	if !h.Until.IsZero() {
+		h.Until = byClock(h.Until, now)
+	}
+	return h
 }
 
 // shift has a ban's times say in the clock that runs now what they mean: so

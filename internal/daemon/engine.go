@@ -60,6 +60,10 @@ type engine struct {
 	positions map[state.PositionKey]state.Position
 	gone      map[string]time.Time // logs with positions that are not read, since when
 
+	// shiftAllowances has what is allowed by hand last as long as before, when the
+	// clock was set, and puts what is to be stored.
+	shiftAllowances func(now time.Time, put func(state.Update))
+
 	clock     wallClock
 	storm     *storm
 	breaker   *breaker
@@ -94,7 +98,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 	c := d.config
 	e := &engine{
 		late: d.store.late, guard: d.guard, guarded: d.guard.Version(), allow: d.allow.changed.latest, hub: d.hub,
-		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put, allowLate: d.allowLate,
+		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put, allowLate: d.allowLate, shiftAllowances: d.shiftAllowances,
 		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
 		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
 		through:   map[string]through{},

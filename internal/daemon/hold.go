@@ -111,6 +111,7 @@ func (e *engine) restoreHolds(list []state.Hold, now time.Time) {
 			e.update.ForgetHolds = append(e.update.ForgetHolds, h.Jail)
 			continue // somebody has had a word since, or its time is up
 		}
+		h = holdByClock(h, now)
 		e.applyHold(h)
 		e.log.Warn("jail is held, as it was before the restart", "mode", heldMode(&h), "jail", h.Jail, "by", h.By, "until", until(h.Until), "reason", h.Reason)
 	}

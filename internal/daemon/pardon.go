@@ -140,10 +140,15 @@ func (e *engine) endForgiveness(target netip.Prefix, now time.Time) {
 			continue
 		}
 		p.Before = now
-		e.update.Pardons = append(e.update.Pardons, p.Pardon)
-		e.detect.Unforgive(p.Target, p.Jail)
-		e.detect.Forgive(p.Target, p.Jail, now.UnixNano())
+		e.retellPardon(p)
 	}
+}
+
+// retellPardon has a pardon whose times have changed kept as it is now.
+func (e *engine) retellPardon(p *heldPardon) {
+	e.update.Pardons = append(e.update.Pardons, p.Pardon)
+	e.detect.Unforgive(p.Target, p.Jail)
+	e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
 }
 
 // forgetPardons lets go of those that no event can need any more.
@@ -161,8 +166,9 @@ func (e *engine) forgetPardons(now time.Time) {
 }
 
 // restorePardons takes up those of an earlier daemon.
-func (e *engine) restorePardons(list []state.Pardon) {
+func (e *engine) restorePardons(list []state.Pardon, now time.Time) {
 	for _, p := range list {
+		p.Since, p.Before, p.Keep = byClock(p.Since, now), byClock(p.Before, now), byClock(p.Keep, now)
 		if p, more := e.pardons.put(p); more {
 			e.detect.Forgive(p.Target, p.Jail, p.Before.UnixNano())
 		}

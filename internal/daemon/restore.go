@@ -53,7 +53,7 @@ func (e *engine) restoreLate(l *state.Loaded, now time.Time) {
 // are targets of bans that the state file lacks (true), or has otherwise. It
 // returns how many bans it has added. While lines are read again the detector is told later: see settle.
 func (e *engine) takeUp(l *state.Loaded, unstored map[netip.Prefix]bool, now time.Time) (n int) {
-	e.restorePardons(l.Pardons)
+	e.restorePardons(l.Pardons, now)
 	e.restoreHolds(l.Holds, now)
 	for i := range l.Positions {
 		p := &l.Positions[i]
