@@ -117,3 +117,30 @@ func TestReconcileOnChangeOfFailures(t *testing.T) {
 		}
 	})
 }
+
+// An action that keeps what it holds in memory does not list what it failed to
+// add, although that may be there.
+func TestReconcileRemovesWhatFailed(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		reconciling(t, &fake{}, func(b *bench) {
+			if !first {
+				b.start()
+			}
+			b.fake.interfere(script{onApply: func(context.Context, []actions.Entry, []netip.Prefix) error {
+				return errors.New("connection lost")
+			}})
+			b.in("10.0.0.1/32", time.Hour)
+			if first {
+				b.start()
+			}
+			synctest.Wait()
+			b.Delete(pfx("10.0.0.1/32"))
+			b.fake.interfere(script{})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if len(b.fake.gone) != 1 || len(b.fake.gone[0]) != 1 || b.fake.gone[0][0] != pfx("10.0.0.1/32") {
+				b.Errorf("first pass %v: removed %v, want 10.0.0.1/32", first, b.fake.gone)
+			}
+		})
+	}
+}

@@ -88,6 +88,7 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 		p.added, p.corrected, r.recap = 0, 0, false
 	}
 	r.planBeyond(p, there, slack)
+	r.planUnlisted(p, there)
 	return p
 }
 
@@ -145,6 +146,21 @@ func (r *Reconciler) planBeyond(p *plan, there map[netip.Prefix]Entry, slack tim
 		}
 		p.remove = append(p.remove, target)
 		p.removed += count(!asked)
+	}
+}
+
+// planUnlisted removes what was asked to be removed although it is not listed,
+// as an action need not know whether an addition that failed was made. Before
+// the first try there is none of those.
+func (r *Reconciler) planUnlisted(p *plan, there map[netip.Prefix]Entry) {
+	if r.stats.Passes == 0 && !r.stats.Failing {
+		return
+	}
+	for target, why := range p.taken {
+		_, wanted := r.desired[target]
+		if _, listed := there[target]; why == asked && !wanted && !listed {
+			p.remove = append(p.remove, target)
+		}
 	}
 }
 
