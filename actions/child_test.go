@@ -25,9 +25,10 @@ const nobody = 65534
 // "ok", or what is wrong.
 func runChild(name string) int {
 	children := map[string]func(context.Context) error{
-		"bans":  childBans,
-		"lock":  childLock,
-		"squat": childSquat,
+		"bans":        childBans,
+		"lock":        childLock,
+		"squat":       childSquat,
+		"squatAsRoot": childSquatAsRoot,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -96,6 +97,24 @@ func childSquat(context.Context) error {
 	_, err = os.Stdin.Read(make([]byte, 1))
 	return err
 }
+
+// childSquatAsRoot squats in a user namespace of its own, as root of it.
+func childSquatAsRoot(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Env = []string{childEnv + "=squat"}
+	cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%s: %w", noUserNamespace, err)
+	}
+	return cmd.Wait()
+}
+
+const noUserNamespace = "a user can't make a user namespace here"
 
 // child is this test binary as a process of user nobody, with no capability
 // or CAP_NET_ADMIN alone, and no environment to find programs by.

@@ -3,11 +3,13 @@
 package actions
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +40,8 @@ const (
 // Anybody may take such a name. Only a holder counts that is root, our own
 // user, or has the capability that it takes to change a table; if somebody
 // else sits on it, LockTable goes on without and the lock's Warning says so.
-// Neither can such a user keep us from starting.
+// Neither can such a user keep us from starting, nor one who is root in a user
+// namespace of his own.
 func LockTable(table string) (*TableLock, error) {
 	name := "@tailban/inet/" + table
 	for try := 1; ; try++ {
@@ -51,7 +54,7 @@ func LockTable(table string) (*TableLock, error) {
 		}
 		cred, err := holder(name)
 		switch {
-		case err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid() || canChangeTables(int(cred.Pid))):
+		case err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid() || canChangeTables(int(cred.Pid), cred.Uid)):
 			return nil, fmt.Errorf("lock table inet %s: %w as process %d (stop it, or configure another table)",
 				table, ErrTableBusy, cred.Pid)
 		case err == nil:
@@ -65,20 +68,48 @@ func LockTable(table string) (*TableLock, error) {
 	}
 }
 
-// canChangeTables reports whether a process has CAP_NET_ADMIN, as far as we
-// may look at it.
-func canChangeTables(pid int) bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+// canChangeTables reports whether a process of a user has CAP_NET_ADMIN where
+// it counts, as far as we may look at it: where we may not, it has not.
+//
+// In a user namespace of his own anybody has all capabilities, over what is in
+// there alone. The namespace is looked at last: into ours from such a one there
+// is no way back. It is told by its map of users, which anybody may read, other
+// than its name, and nobody without privileges gives his own one like ours.
+func canChangeTables(pid int, uid uint32) bool {
+	proc, err := os.OpenRoot(fmt.Sprintf("/proc/%d", pid)) // this process, even if its number is used again
 	if err != nil {
 		return false
 	}
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
-			return err == nil && caps&(1<<unix.CAP_NET_ADMIN) != 0
+	defer proc.Close()
+	status, err := proc.ReadFile("status")
+	if err != nil || !hasNetAdmin(string(status), uid) {
+		return false
+	}
+	theirs, err := proc.ReadFile("uid_map")
+	if err != nil {
+		return false
+	}
+	ours, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && bytes.Equal(theirs, ours)
+}
+
+// hasNetAdmin reads /proc/PID/status. A process that took the name as one user
+// and runs as another now has begun a setuid program since (sudo, which waits
+// for a password), whose capabilities are not its user's.
+func hasNetAdmin(status string, uid uint32) bool {
+	same, capable := false, false
+	for line := range strings.Lines(status) {
+		name, text, _ := strings.Cut(line, ":")
+		switch fields := strings.Fields(text); name {
+		case "Uid": // real, effective, saved, and that for files
+			user := strconv.FormatUint(uint64(uid), 10)
+			same = len(fields) == 4 && !slices.ContainsFunc(fields, func(f string) bool { return f != user })
+		case "CapEff":
+			caps, err := strconv.ParseUint(strings.Join(fields, ""), 16, 64)
+			capable = err == nil && caps&(1<<unix.CAP_NET_ADMIN) != 0
 		}
 	}
-	return false
+	return same && capable
 }
 
 // holder asks who listens at an abstract socket. The kernel answers, not the

@@ -64,10 +64,45 @@ func TestLockHeldByRoot(t *testing.T) {
 	}
 }
 
-// Any user may take the name; that must not keep the daemon from starting.
+// Any user may take the name; that must not keep the daemon from starting. Nor
+// must one who is root in a user namespace of his own.
 func TestLockSquattedByAnotherUser(t *testing.T) {
+	for _, name := range []string{"squat", "squatAsRoot"} {
+		t.Run(name, func(t *testing.T) {
+			ns := newNS(t)
+			cmd := child(t, name, false)
+			in, err := cmd.StdinPipe()
+			check(t, err)
+			out, err := cmd.StdoutPipe()
+			check(t, err)
+			start(t, ns, cmd)
+			t.Cleanup(func() { in.Close(); cmd.Wait() })
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if strings.HasPrefix(line, noUserNamespace) {
+				t.Skip(line)
+			}
+			if err != nil || line != "locked\n" {
+				t.Fatalf("the squatter says %q, %v", line, err)
+			}
+			l, err := lockIn(ns, "tailban")
+			check(t, err)
+			defer l.Close()
+			for _, part := range []string{"process ", "user 65534", "without the lock"} {
+				if !strings.Contains(l.Warning(), part) {
+					t.Errorf("the warning does not say %q: %s", part, l.Warning())
+				}
+			}
+			if pid := fmt.Sprint("process ", cmd.Process.Pid); name == "squat" && !strings.Contains(l.Warning(), pid) {
+				t.Errorf("the warning does not say %q: %s", pid, l.Warning())
+			}
+		})
+	}
+}
+
+// A daemon of another user counts that may change the table.
+func TestLockHeldByAnotherUser(t *testing.T) {
 	ns := newNS(t)
-	cmd := child(t, "squat", false)
+	cmd := child(t, "squat", true)
 	in, err := cmd.StdinPipe()
 	check(t, err)
 	out, err := cmd.StdoutPipe()
@@ -75,15 +110,10 @@ func TestLockSquattedByAnotherUser(t *testing.T) {
 	start(t, ns, cmd)
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "locked\n" {
-		t.Fatalf("the squatter says %q, %v", line, err)
+		t.Fatalf("the holder says %q, %v", line, err)
 	}
-	l, err := lockIn(ns, "tailban")
-	check(t, err)
-	defer l.Close()
-	for _, part := range []string{fmt.Sprint("process ", cmd.Process.Pid), "user 65534", "without the lock"} {
-		if !strings.Contains(l.Warning(), part) {
-			t.Errorf("the warning does not say %q: %s", part, l.Warning())
-		}
+	if _, err := lockIn(ns, "tailban"); !errors.Is(err, actions.ErrTableBusy) {
+		t.Errorf("a second lock returned %v, want ErrTableBusy", err)
 	}
 }
 
