@@ -55,7 +55,12 @@ func (n *Nftables) Watch(ctx context.Context, ready func(), changed func(Change)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, unix.ENOBUFS): // more came than the socket holds
-			changed(Change{All: true})
+			for drained := false; !drained && ctx.Err() == nil; {
+				if drained, err = drain(conn); err != nil && ctx.Err() == nil {
+					return n.explain("watch", err)
+				}
+				changed(Change{All: true}) // behind it: what was dropped until now is compared
+			}
 			continue
 		case err != nil:
 			return n.explain("watch", err)
@@ -64,6 +69,38 @@ func (n *Nftables) Watch(ctx context.Context, ready func(), changed func(Change)
 			changed(c)
 		}
 	}
+}
+
+// drainReads is how many messages are read at most before somebody is told.
+const drainReads = 1 << 15
+
+// drain reads and drops what a socket holds, and reports whether that was all.
+// From the first message that it has no room for, and says so by ENOBUFS, until
+// it is empty a socket takes no other, and does not say so again.
+func drain(conn *netlink.Conn) (all bool, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	buf := make([]byte, 1) // the kernel drops the rest of a message
+	var readErr error
+	err = raw.Read(func(fd uintptr) bool {
+		for range drainReads {
+			_, _, readErr = unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT)
+			switch readErr {
+			case nil, unix.EINTR, unix.ENOBUFS:
+				readErr = nil
+			default:
+				all = readErr == unix.EAGAIN
+				return true
+			}
+		}
+		return true
+	})
+	if all {
+		readErr = nil
+	}
+	return all, errors.Join(err, readErr)
 }
 
 // watching is the socket that listens, and our own, whose messages it leaves
