@@ -25,45 +25,97 @@ const dumpBuffer = 32 << 10
 // errAttribute is for what the kernel does not send.
 var errAttribute = errors.New("attribute does not fit into its message")
 
+// dumpTries is how often a set is listed to have it whole. Each listing takes
+// milliseconds, in which somebody else has to change something.
+const dumpTries = 10
+
+// errInterrupted is for a set that others never let us list as it is.
+var errInterrupted = fmt.Errorf("somebody else changed the firewall during each of %d listings", dumpTries)
+
 // dumpElements lists a set over a socket that nothing else is read from
 // meanwhile. After an error replies may be left in it.
 func dumpElements(c *netlink.Conn, set *nftables.Set) ([]nftables.SetElement, error) {
+	return untilWhole(func() ([]nftables.SetElement, bool, error) { return dumpOnce(c, set) })
+}
+
+func untilWhole(list func() ([]nftables.SetElement, bool, error)) ([]nftables.SetElement, error) {
+	for range dumpTries {
+		elements, whole, err := list()
+		if err != nil || whole {
+			return elements, err
+		}
+	}
+	return nil, errInterrupted
+}
+
+// dumpOnce is dumpElements in one try. What is not whole may lack elements, or
+// have them twice: the kernel goes on by their count, and they have moved.
+func dumpOnce(c *netlink.Conn, set *nftables.Set) (elements []nftables.SetElement, whole bool, err error) {
 	request, err := dumpRequest(set)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	sent, err := c.Send(request)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	return readDump(c, sent.Header.Sequence)
+}
+
+// readDump reads the answer to a request. Of that the kernel makes each part
+// when the one before is read.
+func readDump(c *netlink.Conn, request uint32) (elements []nftables.SetElement, whole bool, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var elements []nftables.SetElement
+	var parts consistency
 	for {
 		buf := make([]byte, dumpBuffer) // keys stay in it
 		k, err := receive(raw, buf)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		messages, err := syscall.ParseNetlinkMessage(buf[:k])
 		if err != nil {
-			return nil, fmt.Errorf("parse what the kernel sent: %w", err)
+			return nil, false, fmt.Errorf("parse what the kernel sent: %w", err)
 		}
 		for _, m := range messages {
-			if m.Header.Seq != sent.Header.Sequence {
+			if m.Header.Seq != request {
 				continue
 			}
+			parts.note(&m)
 			switch m.Header.Type {
 			case unix.NLMSG_DONE, unix.NLMSG_ERROR:
-				return elements, errorOf(m.Data)
+				return elements, !parts.torn, errorOf(m.Data)
 			}
 			if elements, err = appendElements(elements, m.Data); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 		}
 	}
+}
+
+// consistency finds out whether all parts of a dump are of one state. Kernels
+// mark a dump that is not by a flag, but not all do so for elements of sets (6.18
+// does not). Each part tells its state, though: in struct nfgenmsg, behind two
+// bytes, is the end of the generation's number.
+type consistency struct {
+	generation [2]byte
+	known      bool // there was a part
+	torn       bool
+}
+
+func (c *consistency) note(m *syscall.NetlinkMessage) {
+	if m.Header.Flags&unix.NLM_F_DUMP_INTR != 0 {
+		c.torn = true
+	}
+	if m.Header.Type>>8 != unix.NFNL_SUBSYS_NFTABLES || len(m.Data) < 4 {
+		return
+	}
+	generation := [2]byte(m.Data[2:4])
+	c.torn = c.torn || c.known && generation != c.generation
+	c.generation, c.known = generation, true
 }
 
 // dumpRequest asks for all elements of a set (linux/netfilter/nf_tables.h).

@@ -11,7 +11,9 @@ import (
 )
 
 // listTries is how often a listing is begun again because it may not be whole.
-// A change of any table counts as a reason, so the last listing is taken.
+// A change of any table counts as a reason, so the last listing is taken: it is
+// to be compared, and where others change things all the time bans that are
+// enforced by it are better than none.
 const listTries = 3
 
 // List implements [Action]. It only reads, and needs no Prepare.
@@ -42,18 +44,19 @@ func (n *Nftables) List(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// list reads all sets once. grew means that the kernel was making room in one
-// meanwhile, as it does for a while after many additions: as many elements as
-// it has then named twice it may have left out.
+// list reads all sets once. grew means that one was changed meanwhile, or that
+// the kernel was making room in it, as it does for a while after many
+// additions: as many elements as it has then named twice it may have left out.
 func (n *Nftables) list(ctx context.Context) (entries []Entry, grew bool, err error) {
 	for _, set := range banSets(n.opt) {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
-		elements, err := dumpElements(n.socket, set)
+		elements, whole, err := dumpOnce(n.socket, set)
 		if err != nil {
 			return nil, false, n.explainElements("list", set, err)
 		}
+		grew = grew || !whole
 		if set.Interval {
 			entries = n.appendNetworks(entries, set.Name, elements)
 		} else {
