@@ -21,6 +21,7 @@ const (
 type noticed struct {
 	targets map[netip.Prefix]cause
 	all     bool
+	seen    bool // a change was; false: some may have been missed
 }
 
 func (n *noticed) empty() bool { return !n.all && len(n.targets) == 0 }
@@ -101,7 +102,8 @@ func (r *Reconciler) watched(yes bool) {
 	r.stats.Watched = yes
 }
 
-// notice takes up what somebody else has changed.
+// notice takes up what somebody else has changed, or, if it does not count, may
+// have.
 func (r *Reconciler) notice(c Change, counted bool) {
 	r.mu.Lock()
 	n := &r.noticed
@@ -122,6 +124,7 @@ func (r *Reconciler) notice(c Change, counted bool) {
 		}
 	}
 	if counted {
+		n.seen = true
 		r.contest.latest = r.opt.Now()
 		r.stats.Noticed += count(c.All) + uint64(len(c.Gone)+len(c.Came))
 	}
@@ -141,13 +144,14 @@ func (r *Reconciler) repairIn() (wait time.Duration, ok bool) {
 }
 
 // takeNoticed makes what was noticed pending. It reports whether that takes a
-// full pass.
+// full pass. A pass because we did not listen for a while is no repair: a socket
+// that fails again and again is nobody's fight.
 func (r *Reconciler) takeNoticed() (full bool) {
 	now := r.opt.Now()
 	r.mu.Lock()
 	n := r.noticed
 	r.noticed = noticed{}
-	begins := r.contest.repaired(now, r.opt.Interval)
+	begins := n.seen && r.contest.repaired(now, r.opt.Interval)
 	for t, why := range n.targets {
 		r.markPending(t, why)
 	}

@@ -205,3 +205,40 @@ func TestWatchBeginsAgain(t *testing.T) {
 		}
 	})
 }
+
+// Listening that fails again and again is not somebody else's fight, and does
+// not make one's repairs wait. A change that comes along with it counts.
+func TestListeningAgainIsNoFight(t *testing.T) {
+	watching(t, func(b *bench, h *heard) {
+		b.in("10.0.0.1/32", time.Hour)
+		synctest.Wait()
+		for range 30 {
+			h.fails <- errors.New("no buffer")
+			b.after(time.Second)
+		}
+		if !b.Stats().Watched {
+			b.Fatal("not watched")
+		}
+		if s := b.Stats(); s.Contested || s.Noticed != 0 {
+			b.Errorf("contested is %t, %d changes noticed: want neither", s.Contested, s.Noticed)
+		}
+		b.said("again and again", 0)
+		remove := func() {
+			h.edit("10.0.0.1/32", -1)
+			h.changes <- actions.Change{Gone: []netip.Prefix{pfx("10.0.0.1/32")}}
+			synctest.Wait()
+		}
+		remove()
+		if h.left("10.0.0.1/32") < 0 {
+			b.Error("the repair waits")
+		}
+		for range 12 {
+			h.fails <- errors.New("no buffer")
+			b.after(time.Second)
+			remove()
+		}
+		if !b.Stats().Contested {
+			b.Error("not contested, by changes between failures of listening")
+		}
+	})
+}
