@@ -28,7 +28,7 @@ func TestStoredJSON(t *testing.T) {
 	offence, position := testOffence(1), testPosition(3)
 	journal := Position{Log: "nginx", Path: "journal:nginx.service", Offset: 7, Cursor: "s=1;i=2"}
 	read := position
-	read.Read = 4096
+	read.Read, read.Left = 4096, 2048
 	finished := position
 	finished.Tail, finished.TailLen, finished.Done = "9a7b", 512, true
 	tests := []struct {
@@ -43,11 +43,11 @@ func TestStoredJSON(t *testing.T) {
 		{"allowance", testAllowance(3), `{"target":"198.51.0.3/32","since":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","reason":"load test","by":"anna"}`},
 		{"hold", testHold(1), `{"jail":"web1","since":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","reason":"sale","by":"ben"}`},
 		{"hold without end", testHold(0), `{"jail":"web0","since":"2031-05-06T11:59:00Z","reason":"sale","by":"ben"}`},
-		{"note", testNote(1 << 60), `{"n":1152921504606846976,"what":"decided","jail":"web","target":"198.51.0.3/32","client":"198.51.0.3","event":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","offence":2,"enforced":true,"observe":true,"allow":["198.51.0.4/32"],"disallow":["198.51.0.5/32"],"reached":[{"log":"nginx","dev":7,"ino":3,"offset":1099511627776,"anew":true,"torn":5}]}`},
+		{"note", testNote(1 << 60), `{"n":1152921504606846976,"what":"decided","jail":"web","target":"198.51.0.3/32","client":"198.51.0.3","event":"2031-05-06T11:59:00Z","until":"2031-05-06T13:00:00Z","offence":2,"enforced":true,"observe":true,"allow":["198.51.0.4/32"],"disallow":["198.51.0.5/32"],"reached":[{"log":"nginx","dev":7,"ino":3,"offset":1099511627776,"anew":true,"torn":5,"left":9}]}`},
 		{"note of a snapshot", Note{N: 7, What: NoteSnapshot}, `{"n":7,"what":"snapshot"}`},
 		{"offence", offence, `{"jail":"web","target":"198.51.0.1/32","count":2,"last":"2031-05-06T11:00:00Z"}`},
 		{"position", position, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512}`},
-		{"position of a file of which some was read", read, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512,"read":4096}`},
+		{"position of a file of which some was read", read, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512,"read":4096,"left":2048}`},
 		{"position in the journal", journal, `{"log":"nginx","path":"journal:nginx.service","dev":0,"ino":0,"offset":7,"head":"","head_len":0,"cursor":"s=1;i=2"}`},
 		{"position of a finished file", finished, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512,"tail":"9a7b","tail_len":512,"done":true}`},
 	}

@@ -88,7 +88,7 @@ func testNote(n uint64) Note {
 		N: n, What: NoteDecided, Jail: "web", Target: testBan(3).Target, Client: testBan(3).Target.Addr(),
 		Event: noon.Add(-time.Minute), Until: noon.Add(time.Hour), Offence: 2, Enforced: true, Observe: true,
 		Allow: []netip.Prefix{testBan(4).Target}, Disallow: []netip.Prefix{testBan(5).Target},
-		Reached: []Reached{{Log: "nginx", Dev: 7, Ino: 3, Offset: 1 << 40, Anew: true, Torn: 5}},
+		Reached: []Reached{{Log: "nginx", Dev: 7, Ino: 3, Offset: 1 << 40, Anew: true, Torn: 5, Left: 9}},
 	}
 }
 

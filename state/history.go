@@ -43,6 +43,10 @@ type Position struct {
 	// and not from another that held the same, or left out. 0 also if that is
 	// not known.
 	Read int64 `json:"read,omitempty"`
+
+	// Left is the end of what was last left out of the file because strangers
+	// may have written it: what is before must not be read again. 0: nothing was.
+	Left int64 `json:"left,omitempty"`
 }
 
 // OffenceKey is what an offence is stored under.

@@ -61,6 +61,9 @@ type Reached struct {
 	// Torn is how many bytes before Offset are a last line without its line
 	// feed, of a file that was read to its end.
 	Torn int64 `json:"torn,omitzero"`
+
+	// Left is that of the position of a file that was read to its end.
+	Left int64 `json:"left,omitzero"`
 }
 
 // Key returns what the file's position is stored under.

@@ -91,7 +91,7 @@ func (e *engine) noteFinished(b *source.Batch) {
 	if !isFile(&p) {
 		return
 	}
-	r := state.Reached{Log: p.Log, Dev: p.Dev, Ino: p.Ino, Offset: p.Offset, Anew: e.notes.moved[p.Key()].Anew}
+	r := state.Reached{Log: p.Log, Dev: p.Dev, Ino: p.Ino, Offset: p.Offset, Anew: e.notes.moved[p.Key()].Anew, Left: p.Left}
 	if n := len(b.Data); n > 0 && b.Data[n-1] != '\n' {
 		begins := b.Offset + int64(bytes.LastIndexByte(b.Data, '\n')+1)
 		if b.Starts != nil {

@@ -207,21 +207,41 @@ func (p *rereadPlan) addFile(now, was *state.Position) error {
 	}
 	// What was read of it in all.
 	born := state.Position{Log: now.Log, Path: now.Path, Dev: now.Dev, Ino: now.Ino, Offset: max(0, now.Offset-now.Read), Head: now.Head, HeadLen: now.HeadLen}
+	from, lost, goesOn := born, false, false
 	switch {
 	case was == nil:
-		p.again(born, now, now.Offset)
 	case was.HeadLen > now.HeadLen || !source.Position(*was).Begins(head):
-		p.lost++ // truncated since, or replaced: only what it holds now is there
-		p.again(born, now, now.Offset)
+		lost = true // truncated since, or replaced: only what it holds now is there
 	case was.Offset > now.Offset:
 		return fmt.Errorf("it is ahead of the state file, or %s was truncated since", now.Path)
 	default:
-		from := *was
+		from, goesOn = *was, true
 		from.Dev, from.Ino, from.Head, from.HeadLen = now.Dev, now.Ino, now.Head, now.HeadLen // the longer one tells more
-		p.again(from, now, now.Offset)
+	}
+	left := leaveOut(&from, now.Left)
+	if lost || left {
+		p.lost++
+	}
+	if left && from.Offset >= now.Offset {
+		p.resume = append(p.resume, *now)
+		return nil
+	}
+	p.again(from, now, now.Offset)
+	if goesOn {
 		p.files[from.Key()].reached = p.reached(was.Key(), now.Key())
 	}
 	return nil
+}
+
+// leaveOut has a file read from behind what was left out of it, since strangers
+// may have written that: it would count now. It reports whether that is later,
+// so that lines before which were counted are not read again.
+func leaveOut(from *state.Position, left int64) bool {
+	if left <= from.Offset {
+		return false
+	}
+	from.Offset, from.Left, from.Read, from.Tail, from.TailLen = left, left, 0, "", 0
+	return true
 }
 
 // again has a file read from a position up to where all was counted before.
@@ -260,7 +280,14 @@ func (p *rereadPlan) addFinished(was *state.Position, end *state.Reached) {
 		p.lost++
 		return
 	}
-	p.again(*was, was, end.Offset)
+	from := *was
+	if leaveOut(&from, end.Left) {
+		p.lost++
+		if from.Offset >= end.Offset {
+			return
+		}
+	}
+	p.again(from, was, end.Offset)
 	p.files[was.Key()].torn = end.Torn
 }
 

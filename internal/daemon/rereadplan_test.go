@@ -39,6 +39,10 @@ type = "log"
 		p.Read = n
 		return p
 	}
+	leftTo := func(n int64, p state.Position) state.Position {
+		p.Left = n
+		return p
+	}
 	list := func(p ...state.Position) []state.Position { return p }
 	journal := func(offset int64) state.Position {
 		return state.Position{Log: "journal", Path: "journal:x.service", Offset: offset, Cursor: "x"}
@@ -70,6 +74,13 @@ type = "log"
 	ended := func(p state.Position, offset, torn int64) state.Note {
 		return state.Note{What: state.NoteFinished, Reached: []state.Reached{{Log: p.Log, Dev: p.Dev, Ino: p.Ino, Offset: offset, Torn: torn}}}
 	}
+	endedLeft := func(p state.Position, offset, left int64) state.Note {
+		n := ended(p, offset, 0)
+		n.Reached[0].Left = left
+		return n
+	}
+	tailed := p(1, 10, a)
+	tailed.Tail, tailed.TailLen, tailed.Read = "x", 9, 9
 	for name, tt := range map[string]struct {
 		taken, stored []state.Position
 		notes         []state.Note // since the snapshot
@@ -89,12 +100,22 @@ type = "log"
 			resume: list(p(1, 85, telling)), files: []file{{85, 90}}},
 		"two files of one number": {taken: list(p(1, 80, telling)), stored: list(on2(p(1, 80, telling)), read(90, p(1, 90, strings.ToUpper(telling)))), holds: telling,
 			resume: list(on2(p(1, 80, telling)), read(90, p(1, 90, strings.ToUpper(telling)))), lost: 1},
-		"born since":                   {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(40, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
-		"and read from its middle":     {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(15, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), p(2, 25, a)), files: []file{{25, 40}}},
-		"and nothing of it read":       {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), p(2, 40, a))},
-		"truncated since":              {taken: list(p(1, 1000, b)), stored: list(read(50, p(1, 50, a))), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
-		"and has grown":                {taken: list(p(1, 10, b)), stored: list(read(50, p(1, 50, longer))), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
-		"or is small":                  {taken: list(p(1, 20, longer)), stored: list(read(9, p(1, 9, a))), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
+		"born since":               {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(40, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), born(2, a)), files: []file{{0, 40}}},
+		"and read from its middle": {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), read(15, p(2, 40, a))), holds: a, resume: list(p(1, 10, a), p(2, 25, a)), files: []file{{25, 40}}},
+		"and nothing of it read":   {taken: list(p(1, 10, a)), stored: list(p(1, 10, a), p(2, 40, a)), holds: a, resume: list(p(1, 10, a), p(2, 40, a))},
+		"truncated since":          {taken: list(p(1, 1000, b)), stored: list(read(50, p(1, 50, a))), holds: a, resume: list(born(1, a)), files: []file{{0, 50}}, lost: 1},
+		"and has grown":            {taken: list(p(1, 10, b)), stored: list(read(50, p(1, 50, longer))), holds: longer, resume: list(born(1, longer)), files: []file{{0, 50}}, lost: 1},
+		"or is small":              {taken: list(p(1, 20, longer)), stored: list(read(9, p(1, 9, a))), holds: longer, resume: list(born(1, a)), files: []file{{0, 9}}, lost: 1},
+		"left out since": {taken: list(tailed), stored: list(leftTo(30, read(20, p(1, 50, longer)))), holds: longer,
+			resume: list(leftTo(30, p(1, 30, longer))), files: []file{{30, 50}}, lost: 1},
+		"left out before":         {taken: list(p(1, 10, a)), stored: list(leftTo(10, p(1, 50, longer))), holds: longer, resume: list(p(1, 10, longer)), files: []file{{10, 50}}},
+		"left out up to the end":  {taken: list(p(1, 10, a)), stored: list(leftTo(50, p(1, 50, longer))), holds: longer, resume: list(leftTo(50, p(1, 50, longer))), lost: 1},
+		"born since and left out": {stored: list(leftTo(30, read(40, p(2, 40, a)))), holds: a, resume: list(leftTo(30, p(2, 30, a))), files: []file{{30, 40}}, lost: 1},
+		"truncated and left out": {taken: list(p(1, 1000, b)), stored: list(leftTo(30, read(50, p(1, 50, a)))), holds: a,
+			resume: list(leftTo(30, p(1, 30, a))), files: []file{{30, 50}}, lost: 1},
+		"left out and finished": {taken: list(p(3, 12, a)), notes: []state.Note{endedLeft(p(3, 0, a), 18, 15)}, holds: longer,
+			resume: list(leftTo(15, p(3, 15, a))), files: []file{{15, 18}}, lost: 1},
+		"left out and finished there":  {taken: list(p(3, 12, a)), notes: []state.Note{endedLeft(p(3, 0, a), 18, 18)}, holds: longer, lost: 1},
 		"replaced while down":          {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
 		"cut short while down":         {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},
 		"the rest of a compressed one": {taken: list(packed), stored: list(packedNow), resume: list(packedNow), lost: 1},

@@ -30,7 +30,7 @@ func (r *reader) leaveOut() error {
 	if err := r.jump(r.size); err != nil {
 		return err
 	}
-	r.left, r.tainted = true, r.exposed
+	r.left, r.leftTo, r.tainted = true, r.offset, r.exposed
 	return nil
 }
 

@@ -46,6 +46,9 @@ func TestStrangersCanWriteToAnOpenLog(t *testing.T) {
 				if bytes := int64(len(tt.theirs)) * tt.gaps; st.Gaps != tt.gaps || st.GapBytes != bytes {
 					t.Errorf("%d gaps of %d bytes, want %d of %d", st.Gaps, st.GapBytes, tt.gaps, bytes)
 				}
+				if left := int64(len("first\n"+tt.theirs)) * tt.gaps; s.positions[idOf(t, f)].Left != left {
+					t.Errorf("got %+v, want it to say that all up to %d was left out", s.positions[idOf(t, f)], left)
+				}
 				said := 1
 				if tt.insecure {
 					said = 0
@@ -102,9 +105,45 @@ func TestWhatStrangersWroteIsNotReadAfterARestart(t *testing.T) {
 					must(t, os.Chmod(path, 0o640))
 				}
 				s.ready(path)
+				left := lookAt(path).size
 				write(t, f, "safe\n")
 				s.wants("safe\n")
+				if p := s.positions[idOf(t, f)]; p.Left != left {
+					t.Errorf("got %+v, want it to say that all up to %d was left out", p, left)
+				}
 			})
 		})
 	}
+}
+
+// Where what they wrote ends is known also of a file that was read to its end, and
+// no longer once the file holds something else.
+func TestWhereWhatStrangersWroteEnds(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "")
+		s := begin(t, o, path)
+		s.ready(path)
+		for _, next := range []string{"first\n", "second\n"} {
+			before := s.text()
+			write(t, f, next)
+			s.wants(before + next)
+			must(t, os.Chmod(path, 0o666))
+			write(t, f, "theirs\n")
+			s.quietUntil("it is passed", func() bool { return s.positions[idOf(t, f)].Left == int64(len(next+"theirs\n")) })
+			if next == "second\n" {
+				break
+			}
+			must(t, f.Truncate(0))
+			s.quietUntil("it begins anew", func() bool { p := s.positions[idOf(t, f)]; return p.Offset == 0 && p.Left == 0 })
+			must(t, os.Chmod(path, 0o640))
+			s.ready(path)
+		}
+		rename(t, path, path+".1")
+		create(t, path, "")
+		s.final(idOf(t, f))
+		if last := s.parts[len(s.parts)-1]; last.Pos.Left != int64(len("second\ntheirs\n")) {
+			t.Errorf("the last batch is at %+v", last.Pos)
+		}
+	})
 }

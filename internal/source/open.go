@@ -18,6 +18,7 @@ type beginning struct {
 	lost    bool            // it was replaced or truncated while nobody looked
 	after   <-chan struct{} // what to wait for before the first batch, or nil
 	found   *Position       // what the file agreed with, or nil
+	left    int64           // up to where strangers may have written it
 }
 
 // open opens path as the file of a followed name and starts its tail, at the
@@ -106,7 +107,7 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 	if err != nil {
 		return nil, err
 	}
-	rd.vet = !r.o.AllowInsecure
+	rd.vet, rd.leftTo = !r.o.AllowInsecure, at.left
 	if at.found != nil {
 		rd.begun = from - min(max(at.found.Read, 0), from)
 		// A copy is found by what stood there, so that must be what was loaded.
@@ -150,7 +151,7 @@ func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id 
 		if size > 0 {
 			r.counts.gaps.Add(1)
 		}
-		return beginning{offset: size, align: true}, nil
+		return beginning{offset: size, align: true, left: size}, nil
 	}
 	s, ok, seen, err := r.memory.match(f, id, size, followed)
 	switch {
@@ -159,7 +160,7 @@ func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id 
 	case ok:
 		// Only the position of a first batch can be inside of a line, of
 		// one that began before us; or that of a file let go unterminated.
-		b.offset, b.align, b.found = s.Offset, !s.finished, &s.Position
+		b.offset, b.align, b.found, b.left = s.Offset, !s.finished, &s.Position, min(s.Left, s.Offset)
 		return b, nil
 	case seen:
 		b.lost, b.after = true, r.findRest(ctx, out, id, followed)

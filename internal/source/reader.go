@@ -61,6 +61,8 @@ type reader struct {
 	exposed bool // they can
 	tainted bool // they could, and what they may have written is still to be left out
 	left    bool // it was left out, at least some; for the tail to take
+
+	leftTo int64 // where what was left out last ends; 0: nothing was
 }
 
 // intact, truncated and replaced are what refresh finds.
@@ -141,7 +143,7 @@ func (r *reader) restart() error {
 	if !r.skip {
 		r.old, r.whole = bytes.Clone(r.trail.raw), r.offset == int64(len(r.trail.raw))
 	}
-	r.begun, r.offset, r.scanned, r.need, r.skip, r.skipRecord, r.blocked = 0, 0, 0, 0, false, false, ""
+	r.begun, r.leftTo, r.offset, r.scanned, r.need, r.skip, r.skipRecord, r.blocked = 0, 0, 0, 0, 0, false, false, ""
 	r.head.reset()
 	if err := r.trail.load(r.f, 0); err != nil {
 		return err
@@ -356,7 +358,7 @@ func (r *reader) position() Position {
 	p := Position{Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino, Offset: r.offset}
 	p.Head, p.HeadLen = r.head.hash()
 	p.Tail, p.TailLen = r.trail.hash()
-	p.Read = r.offset - r.begun
+	p.Read, p.Left = r.offset-r.begun, r.leftTo
 	return p
 }
 
@@ -365,8 +367,11 @@ func (r *reader) position() Position {
 // data if the file can't be read.
 func (r *reader) last() (*Batch, error) {
 	rest := r.behind()
-	if rest == 0 || r.skip || r.blocked != "" || r.exposed {
+	if rest == 0 || r.skip || r.blocked != "" || r.tainted {
 		err := r.jump(r.offset + rest)
+		if r.tainted && rest > 0 {
+			r.leftTo = r.offset
+		}
 		return r.final(), err
 	}
 	buf := r.pool.get(int(min(rest, int64(r.maxLine))))

@@ -89,6 +89,10 @@ type Position struct {
 	// its reading began: not what had been read of another one that held the
 	// same, or was left out. 0 also if that is not known.
 	Read int64
+
+	// Left is the end of what was last left out of the file because strangers
+	// may have written it. 0: nothing was.
+	Left int64
 }
 
 // Source is a place where lines come from.
