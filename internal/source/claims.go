@@ -90,6 +90,7 @@ func (c *Claims) take(id identity, log string) (owner string, left *Position) {
 	}
 	c.open[id] = log
 	if p, ok := c.left[id]; ok && p.Log != log {
+		p.Read = 0 // for the other log
 		return "", &p
 	}
 	return "", nil

@@ -113,6 +113,9 @@ func TestFileMovesToAnotherLog(t *testing.T) {
 			a.final(id)
 			appendTo(t, now, "three\n")
 			b.wants("three\n")
+			if p := b.positions[id]; p.Read != int64(len("three\n")) {
+				t.Errorf("log %s says that it has read %d bytes up to %d, but it has read one line", p.Log, p.Read, p.Offset)
+			}
 			a.quietUntil("a look", looks(a, 3))
 			a.stop()
 			b.stop()
@@ -137,6 +140,9 @@ func TestFileOfAnotherLogAfterRestart(t *testing.T) {
 		o.Log = "other"
 		b := begin(t, o, path)
 		b.wants("two\n")
+		if p := b.positions[lookAt(path).id]; p.Read != int64(len("two\n")) {
+			t.Errorf("log %s says that it has read %d bytes up to %d, but it has read one line", p.Log, p.Read, p.Offset)
+		}
 	})
 }
 
