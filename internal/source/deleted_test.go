@@ -50,6 +50,44 @@ func TestDeletedFileIsLetGoInTheEnd(t *testing.T) {
 	}
 }
 
+// Nor is it kept for a successor that isn't read. Once that is, it is read as any
+// other from there on.
+func TestDeletedFileWithASuccessorThatIsRefused(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "")
+		s := begin(t, o, path)
+		s.ready(path)
+		write(t, f, "first\n")
+		s.wants("first\n")
+		next := create(t, path+".tmp", "theirs\n")
+		must(t, os.Chmod(path+".tmp", 0o666))
+		rename(t, path+".tmp", path)
+		write(t, f, "second\n")
+		s.wants("first\nsecond\n")
+		s.final(idOf(t, f))
+		if got := s.state(path); got != Refused {
+			t.Errorf("the file that has the name is %s", got)
+		}
+		must(t, os.Chmod(path, 0o640))
+		s.ready(path)
+		write(t, next, "safe\n")
+		s.wants("first\nsecond\nsafe\n")
+	})
+}
+
+// As long as it isn't known what has its name, it isn't due: then it is looked at
+// as seldom as any file to which nothing is written.
+func TestDeletedFileIsLookedAtSeldom(t *testing.T) {
+	for h, want := range map[hold]time.Duration{held: time.Second, nameless: time.Millisecond, succeeded: time.Millisecond} {
+		x := &tail{r: &reader{gone: true}, poll: time.Second, grace: time.Minute, grown: time.Now().Add(-time.Hour)}
+		x.hold.Store(h)
+		if got := x.pause(); got != want {
+			t.Errorf("hold %d: looked at again after %v, want %v", h, got, want)
+		}
+	}
+}
+
 func TestDeletedFileIsListedOnce(t *testing.T) {
 	for _, pattern := range []string{"", "*"} {
 		bothWays(t, func(t *testing.T, o FilesOptions) {

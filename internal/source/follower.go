@@ -295,10 +295,12 @@ func (r *follower) setHold(t *tail, looks map[string]look) {
 	switch {
 	case missing(l.err):
 		next = nameless
-	case l.err == nil && l.id != t.file.identity():
-		if !r.known(t.name, l) {
+	case l.err == nil && l.id != t.file.identity() && !r.known(t.name, l):
+		if !r.unread(t.name) || !t.unlinked() {
 			return // a stop now must not leave us without either position
 		}
+		next = nameless // nobody waits for the position of what isn't read
+	case l.err == nil && l.id != t.file.identity():
 		next = succeeded
 		t.covered.Store(covered(looks, t.file.identity()))
 	case l.err != nil:
@@ -312,6 +314,12 @@ func (r *follower) setHold(t *tail, looks map[string]look) {
 		r.quietSince = time.Now()
 	}
 	nudge(t.wake)
+}
+
+// unread reports whether what a name leads to isn't read, and may never be.
+func (r *follower) unread(path string) bool {
+	n := r.names.byPath[path]
+	return n != nil && (n.state == Refused || n.state == Failing)
 }
 
 // known reports whether the position of a file has been handed on.

@@ -265,7 +265,7 @@ func (t *tail) pause() time.Duration {
 	}
 	quiet := time.Since(t.grown)
 	d := backoff(quiet, t.poll)
-	if h == succeeded || t.r.gone {
+	if h == succeeded || h == nameless && t.r.gone { // it may be due; while held it never is
 		d = min(d, max(t.grace-quiet, time.Millisecond))
 	}
 	return d
