@@ -52,7 +52,7 @@ func TestStrangersLinesAreNotReadAgain(t *testing.T) {
 		if n := len(c.journal.said("banned")); n != 1 {
 			t.Errorf("could while stopped %v: %d bans, want one: two of its requests are read again", stopped, n)
 		}
-		if n := len(c.journal.said("some lines since the last snapshot of the windows can't be read again (compressed, truncated or removed since, or strangers could write to the log), so windows lack them")); n != 1 {
+		if n := len(c.journal.said("some lines since the last snapshot of the windows can't be read again (compressed, truncated, removed or refused since, or strangers could write to the log), so windows lack them")); n != 1 {
 			t.Errorf("could while stopped %v: said %d times that lines are not read again", stopped, n)
 		}
 		c.stop()

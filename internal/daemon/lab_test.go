@@ -181,9 +181,9 @@ func newRig(t *testing.T, s start) *rig {
 }
 
 // lookMadeUp finds real files, and those that are made up.
-func lookMadeUp(p *state.Position, n int64) ([]byte, int64, bool) {
-	head, size, ok := lookFor(p, n)
-	return head, size, ok || p.HeadLen == 0
+func lookMadeUp(p *state.Position, n int64) ([]byte, int64, string, bool) {
+	head, size, path, ok := lookFor(p, n)
+	return head, size, path, ok || p.HeadLen == 0
 }
 
 // lines makes the next batch of the file.

@@ -57,14 +57,16 @@ func (d *daemon) sourceOf(l *config.Log, positions []source.Position) source.Sou
 }
 
 // assign says which files are whose.
-func (d *daemon) assign(c *config.Config) {
-	var logs []source.LogFiles
+func (d *daemon) assign(c *config.Config) { d.claims.Assign(filesOf(c)) }
+
+// filesOf lists the logs that read files.
+func filesOf(c *config.Config) (logs []source.LogFiles) {
 	for i := range c.Logs {
 		if l := &c.Logs[i]; len(l.Files) > 0 {
 			logs = append(logs, source.LogFiles{Log: l.Name, Patterns: l.Files})
 		}
 	}
-	d.claims.Assign(logs)
+	return logs
 }
 
 // sayUnusedSockets says which sockets of the service manager no log takes: their

@@ -47,7 +47,7 @@ func TestLookFor(t *testing.T) {
 		check(t, unix.Stat(path, &st))
 		p := &state.Position{Path: path, Dev: uint64(st.Dev) + tt.dev, Ino: st.Ino, Head: headHash(content[:tt.headLen]), HeadLen: int64(tt.headLen)}
 		tt.since(t, path)
-		head, size, ok := lookFor(p, int64(tt.headLen))
+		head, size, _, ok := lookFor(p, int64(tt.headLen))
 		if ok != tt.found {
 			t.Errorf("%s: found is %v", name, ok)
 		} else if ok && (string(head) != content[:tt.headLen] || size != int64(len(content))) {

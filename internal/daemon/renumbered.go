@@ -40,7 +40,7 @@ func onePerFile(list []state.Position, look looker) (kept []state.Position, othe
 	heads := map[named][]byte{}
 	for n, p := range furthest {
 		if several[n] {
-			heads[n], _, _ = look(p, p.HeadLen)
+			heads[n], _, _, _ = look(p, p.HeadLen)
 		}
 	}
 	for i := range list {

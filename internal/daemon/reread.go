@@ -331,7 +331,7 @@ func (e *engine) goOn(w *state.Windows, p *rereadPlan, now time.Time) {
 	e.again.first, e.again.end = now.Add(firstPatience), now.Add(rereadLimit)
 	e.again.deadline = e.again.first
 	if p.lost > 0 {
-		e.log.Warn("some lines since the last snapshot of the windows can't be read again (compressed, truncated or removed since, or strangers could write to the log), so windows lack them", "files", p.lost)
+		e.log.Warn("some lines since the last snapshot of the windows can't be read again (compressed, truncated, removed or refused since, or strangers could write to the log), so windows lack them", "files", p.lost)
 	}
 	e.log.Info("windows go on from a snapshot", "taken", w.Taken.Format(time.RFC3339), "windows", n, "of", len(w.Rule), "bytes_to_read_again", p.bytes)
 	if e.again.waiting == 0 {

@@ -235,7 +235,7 @@ func TestTornLineIsNotWaitedFor(t *testing.T) {
 		r.disk.commit(u)
 	}
 	s := start{config: web, actions: []string{"firewall"}, loaded: r.disk.loaded(), windows: r.windows}
-	s.look = func(*state.Position, int64) ([]byte, int64, bool) { return nil, last.Next, true }
+	s.look = func(*state.Position, int64) ([]byte, int64, string, bool) { return nil, last.Next, r.file.Path, true }
 	next := newRig(t, s)
 	next.take(r.cut(1, 0, nil), r.now)
 	next.take(r.cut(1, 0, []string{r.line("192.0.2.3", 0)}), r.now)

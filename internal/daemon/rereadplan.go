@@ -29,12 +29,14 @@ type rereadPlan struct {
 	counted map[string]source.Position // by log, up to where a journal is read again
 	lost    int                        // files with lines since the snapshot that can't be read again
 
-	look looker
+	config *config.Config
+	owners []source.LogFiles
+	look   looker
 }
 
 // looker finds the file of a position in its folder, under any name, and
-// returns its first n bytes, or all if it has fewer, and its size.
-type looker func(p *state.Position, n int64) (head []byte, size int64, ok bool)
+// returns its first n bytes, or all if it has fewer, its size and that name.
+type looker func(p *state.Position, n int64) (head []byte, size int64, path string, ok bool)
 
 // planPatience is how long that may take which looks at logs.
 const planPatience = 10 * time.Second
@@ -76,7 +78,8 @@ func planReread(c *config.Config, w *state.Windows, l *state.Loaded, look looker
 	case slices.ContainsFunc(since, func(n state.Note) bool { return n.What == state.NoteFull }):
 		return nil, errors.New("more has been decided since than is kept for that")
 	}
-	p := &rereadPlan{since: since, files: map[state.PositionKey]*again{}, counted: map[string]source.Position{}, look: look}
+	p := &rereadPlan{since: since, files: map[state.PositionKey]*again{}, counted: map[string]source.Position{},
+		config: c, owners: filesOf(c), look: look}
 	stored, others := onePerFile(l.Positions, look)
 	taken, _ := onePerFile(w.Positions, look)
 	then := map[state.PositionKey]*state.Position{}
@@ -197,10 +200,11 @@ func (p *rereadPlan) addFile(now, was *state.Position) error {
 		p.resume = append(p.resume, *now) // nothing of it was counted
 		return nil
 	}
-	head, _, ok := p.look(now, now.HeadLen)
-	if !ok || !source.Position(*now).Begins(head) {
+	head, _, path, ok := p.look(now, now.HeadLen)
+	if !ok || !source.Position(*now).Begins(head) || p.refuses(now, path) {
 		// Compressed, removed or replaced: what is left of it is found by
-		// who reads it, from where it stood.
+		// who reads it, from where it stood. Or refused: then all others
+		// would wait for it in vain.
 		p.lost++
 		p.resume = append(p.resume, *now)
 		return nil
@@ -244,6 +248,14 @@ func leaveOut(from *state.Position, left int64) bool {
 	return true
 }
 
+// refuses reports whether a file will not be read as it is, found under a path.
+func (p *rereadPlan) refuses(of *state.Position, path string) bool {
+	if path == of.Path && source.OwnerOf(p.owners, path) != of.Log {
+		return true // a rotated one is read by whose it was
+	}
+	return source.Refuses(path, os.Geteuid(), logNamed(p.config, of.Log).AllowInsecure) != nil
+}
+
 // again has a file read from a position up to where all was counted before.
 func (p *rereadPlan) again(from state.Position, file *state.Position, upTo int64) {
 	p.resume = append(p.resume, from)
@@ -275,8 +287,8 @@ func (p *rereadPlan) addFinished(was *state.Position, end *state.Reached) {
 		p.lost++
 		return
 	}
-	head, size, ok := p.look(was, was.HeadLen)
-	if !ok || size < end.Offset || end.Offset < was.Offset || !source.Position(*was).Begins(head) {
+	head, size, path, ok := p.look(was, was.HeadLen)
+	if !ok || size < end.Offset || end.Offset < was.Offset || !source.Position(*was).Begins(head) || p.refuses(was, path) {
 		p.lost++
 		return
 	}
@@ -293,27 +305,27 @@ func (p *rereadPlan) addFinished(was *state.Position, end *state.Reached) {
 
 // lookFor is the looker of real files. If the number of the device has changed
 // since, the file is known by its inode and its beginning.
-func lookFor(p *state.Position, n int64) (head []byte, size int64, ok bool) {
-	head, size, ok = beginning(p, n, numbered(p.Dev, p.Ino))
+func lookFor(p *state.Position, n int64) (head []byte, size int64, path string, ok bool) {
+	head, size, path, ok = beginning(p, n, numbered(p.Dev, p.Ino))
 	if ok && source.Position(*p).Begins(head) || !source.Position(*p).Telling() {
-		return head, size, ok
+		return head, size, path, ok
 	}
-	if other, otherSize, is := beginning(p, n, withInode(p.Ino)); is {
-		return other, otherSize, true
+	if other, otherSize, otherPath, is := beginning(p, n, withInode(p.Ino)); is {
+		return other, otherSize, otherPath, true
 	}
-	return head, size, ok
+	return head, size, path, ok
 }
 
-// beginning returns the first n bytes of a file, and its size.
-func beginning(p *state.Position, n int64, is func(os.FileInfo) bool) (head []byte, size int64, ok bool) {
+// beginning returns the first n bytes of a file, its size and its path.
+func beginning(p *state.Position, n int64, is func(os.FileInfo) bool) (head []byte, size int64, path string, ok bool) {
 	f, size, err := openFound(p.Path, "", is)
 	if err != nil {
-		return nil, 0, false
+		return nil, 0, "", false
 	}
 	defer f.Close()
 	head = make([]byte, min(n, size))
 	if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, 0, false
+		return nil, 0, "", false
 	}
-	return head, size, true
+	return head, size, f.Name(), true
 }

@@ -141,8 +141,8 @@ type = "log"
 		"too much to read":             {taken: list(p(1, 60, a)), stored: list(p(1, 2<<30, a)), holds: a, err: "bytes have been counted since"},
 		"the log is gone since":        {taken: list(gone, p(1, 10, a)), stored: list(p(1, 10, a)), holds: a, resume: list(p(1, 10, a))},
 	} {
-		look := func(_ *state.Position, n int64) ([]byte, int64, bool) {
-			return []byte(tt.holds[:min(int(n), len(tt.holds))]), int64(len(tt.holds)), tt.holds != ""
+		look := func(p *state.Position, n int64) ([]byte, int64, string, bool) {
+			return []byte(tt.holds[:min(int(n), len(tt.holds))]), int64(len(tt.holds)), p.Path, tt.holds != ""
 		}
 		l := &tt.damaged
 		l.Positions, l.Notes = tt.stored, append([]state.Note{{N: 7, What: state.NoteSnapshot}}, tt.notes...)
@@ -175,10 +175,10 @@ func TestPlanOnADiskThatHangs(t *testing.T) {
 	r, s := before(t, []string{one}, []string{other})
 	d := r.daemon
 	hangs, ended := make(chan struct{}), make(chan struct{})
-	d.windows, d.loaded, d.look = s.windows, &s.loaded, func(*state.Position, int64) ([]byte, int64, bool) {
+	d.windows, d.loaded, d.look = s.windows, &s.loaded, func(*state.Position, int64) ([]byte, int64, string, bool) {
 		defer close(ended)
 		<-hangs
-		return nil, 0, false
+		return nil, 0, "", false
 	}
 	d.loaded.Positions[0].HeadLen = 1
 	d.loaded.Positions[0].Head = "x"
