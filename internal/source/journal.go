@@ -200,7 +200,11 @@ func (j *Journal) follow(ctx context.Context, out chan<- *Batch, at *place) erro
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	_, err = j.child(ctx, out, at, append([]string{"--follow", "--no-tail"}, boot...)...)
+	if time.Since(began) >= j.settle {
+		j.pause.reset()
+	}
 	return err
 }
 
@@ -275,6 +279,7 @@ const noJournal = "No journal files were found"
 func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *place) (shown bool, err error) {
 	r := newJournalReader(c.stdout, j.s.maxLine)
 	b := builder{s: j.s}
+	fresh := false
 	for {
 		if r.r.Buffered() == 0 && !b.flush(ctx, out) {
 			return shown, nil
@@ -292,13 +297,17 @@ func (j *Journal) entries(ctx context.Context, out chan<- *Batch, c *child, at *
 		}
 		cursor, last := string(r.cursor.buf), *at
 		at.cursor, at.sure, at.seen = cursor, true, true
-		if !shown {
-			shown = true
+		first := !shown
+		shown = true
+		if first && last.cursor != "" && sameEntry(cursor, last.cursor) {
+			continue // it is shown each time, also if no more is
+		}
+		if !fresh {
+			fresh = true
 			j.pause.reset()
 			j.s.fine(Following)
-			if last.cursor != "" && sameEntry(cursor, last.cursor) {
-				continue
-			}
+		}
+		if first {
 			if last.lost(cursor) && at.counted != nil {
 				*at = last
 				if !b.flush(ctx, out) {

@@ -367,6 +367,28 @@ func TestJournalChildEnds(t *testing.T) {
 	}
 }
 
+// What is there can be read, and waiting for more fails each time: it is tried more
+// and more seldom, and said once.
+func TestJournalCannotBeFollowed(t *testing.T) {
+	f := newFakeJournal(t)
+	f.set("newest", entry(7, "old"))
+	f.set("past", entry(7, "old"))
+	program, err := os.ReadFile(f.path("program"))
+	must(t, err)
+	f.set("program", strings.Replace(string(program), "*--follow*) exec cat", "*--follow*) echo broken >&2; exit 1; cat", 1))
+	s, j := f.begin(JournalOptions{})
+	s.announced()
+	began := time.Now()
+	s.quietUntil("some restarts", func() bool { return j.Stats().Restarts >= 8 })
+	if took, least := time.Since(began), 127*time.Millisecond; took < least { // 1 + 2 + ... + 64 ms
+		t.Errorf("tried 8 times again in %v, want %v at least", took, least)
+	}
+	s.quietUntil("it has failed", func() bool { return j.Stats().State == Failing })
+	if n := s.said.count("journalctl has ended"); n != 1 || s.said.count("reading again") != 0 {
+		t.Errorf("said %d times that it has ended:\n%s", n, s.said)
+	}
+}
+
 func TestJournalPlaceUnknown(t *testing.T) {
 	f := newFakeJournal(t)
 	s, j := f.begin(JournalOptions{Resume: []Position{{Log: "web", Path: "journal:nginx.service,nginx@a.service", Cursor: "nonsense"}}})
