@@ -209,7 +209,10 @@ func warnShared(doc *document, c *Config, l *Log) {
 		for i := range c.Logs {
 			other := &c.Logs[i]
 			for _, file := range other.Files {
-				if ok, _ := filepath.Match(pattern, file); ok && other.Name != l.Name && file != pattern {
+				if other.Name == l.Name || file == pattern || strings.ContainsAny(file, `*?[`) {
+					continue // a pattern names nothing outright: the first log of the two has what both match
+				}
+				if ok, _ := filepath.Match(pattern, file); ok {
 					doc.warn(keyPath("logs", l.Name, "files").elem(n), "%s is also in logs.%s, which names it: for this log it is not read, "+
 						"and the daemon says that it is not well: narrow the pattern", file, other.Name)
 				}

@@ -52,6 +52,7 @@ func TestWarnings(t *testing.T) {
 		{"two stars", strings.Replace(enforced, "access.log", "**/*.log", 1),
 			`2: logs.nginx.files: ** is no more than *, and leads into no folders below: write a pattern for each depth, like /srv/*/*.log`},
 		{"patterns that may overlap", strings.Replace(enforced, "access.log", "*.log", 1) + "[logs.b]\nfiles = \"/var/log/*/access.log\"\n", ""},
+		{"a pattern that looks like a file of another's", strings.Replace(enforced, "access.log", "*.log", 1) + "[logs.b]\nfiles = \"/var/log/nginx/[ab].log\"\n", ""},
 		{"action without jail", strings.Replace(enforced, "[jails.web]", "[jails.web]\nactions = \"fw\"", 1) + "[actions.l]\ntype = \"log\"\n", `10: actions.l: no jail uses this action`},
 		{"action of deny only", strings.Replace(enforced, "[jails.web]", "[jails.web]\nactions = \"fw\"", 1) + "[actions.b]\ntype = \"nftables\"\ntable = \"b\"\n[deny]\nagents = \"sqlmap\"\nban = \"1d\"\nactions = \"b\"\n", ""},
 		{"all observe", "mode = \"observe\"\n" + base + jail + "mode = \"observe\"\n", `1: mode: nothing is enforced: bans are decided and recorded only`},
