@@ -3,6 +3,7 @@ package source
 import (
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // Claims says which log reads which file. A file is read for one log only, also
@@ -15,8 +16,8 @@ import (
 type Claims struct {
 	mu     sync.Mutex
 	logs   []LogFiles
-	open   map[identity]string // which log has a file open
-	wanted map[identity]bool   // open files that another log would read
+	open   map[identity]string    // which log has a file open
+	wanted map[identity]time.Time // open files that another log would read: when it last asked
 	left   map[identity]Position
 	order  []identity // of left, oldest first
 }
@@ -30,7 +31,7 @@ type LogFiles struct {
 // NewClaims takes the positions stored for all logs: who reads a file that was
 // another log's goes on where that one was.
 func NewClaims(stored []Position) *Claims {
-	c := &Claims{open: make(map[identity]string), wanted: make(map[identity]bool), left: make(map[identity]Position)}
+	c := &Claims{open: make(map[identity]string), wanted: make(map[identity]time.Time), left: make(map[identity]Position)}
 	for _, p := range stored {
 		if !isMark(p) && p.Ino != 0 && p.Offset >= c.left[p.identity()].Offset {
 			c.leave(p)
@@ -85,7 +86,7 @@ func (c *Claims) take(id identity, log string) (owner string, left *Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if owner := c.open[id]; owner != "" && owner != log {
-		c.wanted[id] = true
+		c.wanted[id] = time.Now()
 		return owner, nil
 	}
 	c.open[id] = log
@@ -96,6 +97,10 @@ func (c *Claims) take(id identity, log string) (owner string, left *Position) {
 	return "", nil
 }
 
+// wantedFor is how long a file is taken for wanted after a log has asked for it.
+// One that waits asks every few seconds; it may be gone, or lead elsewhere.
+const wantedFor = 20 * time.Second
+
 // isWanted reports whether another log waits for a file.
 func (c *Claims) isWanted(id identity) bool {
 	if c == nil {
@@ -103,7 +108,8 @@ func (c *Claims) isWanted(id identity) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.wanted[id]
+	at, asked := c.wanted[id]
+	return asked && time.Since(at) < wantedFor
 }
 
 // release gives back a file that is still open; at is how far it was read, if it

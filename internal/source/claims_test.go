@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -119,6 +120,31 @@ func TestFileMovesToAnotherLog(t *testing.T) {
 			a.quietUntil("a look", looks(a, 3))
 			a.stop()
 			b.stop()
+		}
+	})
+}
+
+// A log that is gone wants no file any more.
+func TestFileIsWantedNoLonger(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	appendTo(t, path, "one\n")
+	synctest.Test(t, func(t *testing.T) {
+		id := lookAt(path).id
+		o := FilesOptions{Log: "second", NoInotify: true, Claims: NewClaims(nil)}
+		if owner, _ := o.Claims.take(id, "first"); owner != "" {
+			t.Fatalf("log %s has it", owner)
+		}
+		s := begin(t, o, path)
+		for range 10 {
+			time.Sleep(wantedFor) // of the bubble's time
+			if !o.Claims.isWanted(id) {
+				t.Error("not wanted while a log waits for it")
+			}
+		}
+		s.stop()
+		time.Sleep(wantedFor)
+		if o.Claims.isWanted(id) {
+			t.Error("wanted by nobody")
 		}
 	})
 }
