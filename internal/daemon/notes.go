@@ -114,13 +114,29 @@ func (e *engine) mark() uint64 {
 		total += k.weight
 	}
 	if s.full || total > s.max {
-		e.forgetNotes(^uint64(0))
+		e.giveNotesUp()
 	}
 	clear(s.moved)
 	s.on, s.full = true, false
 	e.addNote(state.Note{What: state.NoteSnapshot})
 	s.weight = 1
 	return s.last
+}
+
+// giveNotesUp lets go of all but the mark of the snapshot that is stored, and notes
+// that: a start before the next one is stored must tell why it is of no use.
+func (e *engine) giveNotesUp() {
+	s := &e.notes
+	stored := len(s.kept) > 0 && s.kept[0].number == e.snapshots.stored.Load()
+	var mark []kept
+	if stored {
+		mark, s.kept = s.kept[:1:1], s.kept[1:]
+	}
+	e.forgetNotes(^uint64(0))
+	s.kept = mark
+	if stored {
+		e.addNote(state.Note{What: state.NoteFull})
+	}
 }
 
 // forgetNotes lets go of those before a number.

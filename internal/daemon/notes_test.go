@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tailban/tailban/state"
@@ -47,7 +48,15 @@ func TestNotesAreForgotten(t *testing.T) {
 	finish(12)
 	stored(1+3+1+1+1+9+1, true)
 	r.count(r.now)
-	stored(1, false) // the third is of no use any more
+	stored(1+1+1, true) // the third is of no use any more
+	l := d.loaded()
+	if _, err := planReread(parse(t, web), &state.Windows{Mark: third.mark}, &l, lookFor); err == nil || !strings.Contains(err.Error(), "more has been decided since") {
+		t.Errorf("a start by the third says %v", err)
+	}
 	finish(1)
-	stored(2, false)
+	last := r.count(r.now)
+	stored(1+1+1+1+1, true)
+	r.snapshots.stored.Store(last.mark)
+	r.count(r.now)
+	stored(1+1, false)
 }
