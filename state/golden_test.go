@@ -29,6 +29,8 @@ func TestStoredJSON(t *testing.T) {
 	journal := Position{Log: "nginx", Path: "journal:nginx.service", Offset: 7, Cursor: "s=1;i=2"}
 	read := position
 	read.Read, read.Left = 4096, 2048
+	exposed := position
+	exposed.Exposed = true
 	finished := position
 	finished.Tail, finished.TailLen, finished.Done = "9a7b", 512, true
 	tests := []struct {
@@ -47,6 +49,7 @@ func TestStoredJSON(t *testing.T) {
 		{"note of a snapshot", Note{N: 7, What: NoteSnapshot}, `{"n":7,"what":"snapshot"}`},
 		{"offence", offence, `{"jail":"web","target":"198.51.0.1/32","count":2,"last":"2031-05-06T11:00:00Z"}`},
 		{"position", position, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512}`},
+		{"position of a file that strangers could write to", exposed, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512,"exposed":true}`},
 		{"position of a file of which some was read", read, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512,"read":4096,"left":2048}`},
 		{"position in the journal", journal, `{"log":"nginx","path":"journal:nginx.service","dev":0,"ino":0,"offset":7,"head":"","head_len":0,"cursor":"s=1;i=2"}`},
 		{"position of a finished file", finished, `{"log":"nginx","path":"/var/log/nginx/access.log","dev":7,"ino":3,"offset":25769803776,"head":"5f3c","head_len":512,"tail":"9a7b","tail_len":512,"done":true}`},

@@ -47,6 +47,10 @@ type Position struct {
 	// Left is the end of what was last left out of the file because strangers
 	// may have written it: what is before must not be read again. 0: nothing was.
 	Left int64 `json:"left,omitempty"`
+
+	// Exposed says that strangers could write to the file when it was last looked
+	// at: whatever is in it when it is read again is left out.
+	Exposed bool `json:"exposed,omitempty"`
 }
 
 // OffenceKey is what an offence is stored under.

@@ -200,6 +200,11 @@ func (p *rereadPlan) addFile(now, was *state.Position) error {
 		p.resume = append(p.resume, *now) // nothing of it was counted
 		return nil
 	}
+	if now.Exposed { // no line in it is to be believed
+		p.lost++
+		p.resume = append(p.resume, *now)
+		return nil
+	}
 	head, _, path, ok := p.look(now, now.HeadLen)
 	if !ok || !source.Position(*now).Begins(head) || p.refuses(now, path) {
 		// Compressed, removed or replaced: what is left of it is found by

@@ -39,6 +39,7 @@ type = "log"
 		p.Read = n
 		return p
 	}
+	exposed := func(p state.Position) state.Position { p.Exposed = true; return p }
 	leftTo := func(n int64, p state.Position) state.Position {
 		p.Left = n
 		return p
@@ -115,6 +116,7 @@ type = "log"
 			resume: list(leftTo(30, p(1, 30, a))), files: []file{{30, 50}}, lost: 1},
 		"left out and finished": {taken: list(p(3, 12, a)), notes: []state.Note{endedLeft(p(3, 0, a), 18, 15)}, holds: longer,
 			resume: list(leftTo(15, p(3, 15, a))), files: []file{{15, 18}}, lost: 1},
+		"strangers could write to it":  {taken: list(p(1, 10, a)), stored: list(exposed(p(1, 50, longer))), holds: longer, resume: list(exposed(p(1, 50, longer))), lost: 1},
 		"left out and finished there":  {taken: list(p(3, 12, a)), notes: []state.Note{endedLeft(p(3, 0, a), 18, 18)}, holds: longer, lost: 1},
 		"replaced while down":          {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
 		"cut short while down":         {taken: list(p(1, 0, "")), stored: list(p(1, 50, longer)), holds: a, resume: list(p(1, 50, longer)), lost: 1},

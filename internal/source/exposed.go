@@ -3,6 +3,7 @@ package source
 import (
 	"io"
 	"log/slog"
+	"slices"
 )
 
 // A log that strangers can write to is refused when it is opened. One that they
@@ -32,6 +33,30 @@ func (r *reader) leaveOut() error {
 	}
 	r.left, r.leftTo, r.tainted = true, r.offset, r.exposed
 	return nil
+}
+
+// rememberExposed has it known to a later start that strangers could write to a
+// file, as it may have been put right by then.
+func (r *follower) rememberExposed(path string, l look) {
+	if r.memory.exposed(l.id, path) {
+		return
+	}
+	p := Position{Log: r.o.Log, Path: path, Dev: l.id.dev, Ino: l.id.ino, Offset: l.size}
+	for _, s := range r.memory.byID[l.id] {
+		if !s.finished {
+			p = s.Position
+		}
+	}
+	p.Exposed = true
+	r.memory.put(l.id, start{Position: p})
+	r.tell(p, false)
+}
+
+// exposed reports whether strangers could write to a file when it was last
+// looked at. That it holds something else by now changes nothing: they may have
+// done that.
+func (m *memory) exposed(id identity, path string) bool {
+	return slices.ContainsFunc(m.candidates(id, path), func(s start) bool { return s.Exposed })
 }
 
 // align notes whether offset, where reading is to go on, is inside of a line, of

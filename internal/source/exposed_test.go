@@ -68,11 +68,16 @@ func TestWhatStrangersWroteIsNotReadAfterARestart(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		noticed bool // that it was exposed, before the stop
+		more    bool // strangers go on while stopped
 		right   bool // it was put right before the start
+		refused bool // or before the next one
 	}{
 		{name: "put right while stopped", noticed: true, right: true},
+		{name: "put right later, while stopped", noticed: true, more: true, right: true},
 		{name: "put right after the start", noticed: true},
 		{name: "exposed while stopped"},
+		{name: "exposed while stopped, put right for the next start", refused: true},
+		{name: "put right for the next start", noticed: true, refused: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, o FilesOptions) {
@@ -95,11 +100,20 @@ func TestWhatStrangersWroteIsNotReadAfterARestart(t *testing.T) {
 				if !tt.noticed {
 					expose()
 				}
-				if tt.right {
+				if tt.more {
+					write(t, f, "theirs, too\n")
+				}
+				if tt.refused {
+					s = begin(t, o, path)
+					s.quietUntil("it is refused and that is known", func() bool { return s.state(path) == Refused && s.positions[idOf(t, f)].Exposed })
+					o.Resume = s.stop()
+					write(t, f, "theirs, too\n")
+				}
+				if tt.right || tt.refused {
 					must(t, os.Chmod(path, 0o640))
 				}
 				s = begin(t, o, path)
-				if !tt.right {
+				if !tt.right && !tt.refused {
 					s.quietUntil("it is refused", func() bool { return s.state(path) == Refused })
 					write(t, f, "theirs, too\n")
 					must(t, os.Chmod(path, 0o640))
@@ -108,12 +122,34 @@ func TestWhatStrangersWroteIsNotReadAfterARestart(t *testing.T) {
 				left := lookAt(path).size
 				write(t, f, "safe\n")
 				s.wants("safe\n")
-				if p := s.positions[idOf(t, f)]; p.Left != left {
+				if p := s.positions[idOf(t, f)]; p.Left != left || p.Exposed {
 					t.Errorf("got %+v, want it to say that all up to %d was left out", p, left)
 				}
 			})
 		})
 	}
+}
+
+// A log that was refused at its first start is no other.
+func TestLogThatWasRefusedAtItsFirstStart(t *testing.T) {
+	bothWays(t, func(t *testing.T, o FilesOptions) {
+		path := logPath(t)
+		f := create(t, path, "theirs\n")
+		must(t, os.Chmod(path, 0o666))
+		o.StartAt = func(io.ReaderAt, int64) int64 { return 0 }
+		s := begin(t, o, path)
+		s.quietUntil("it is refused and that is known", func() bool { return s.state(path) == Refused && s.positions[idOf(t, f)].Exposed })
+		o.Resume = s.stop()
+		write(t, f, "theirs, too\n")
+		must(t, os.Chmod(path, 0o640))
+		s = begin(t, o, path)
+		s.ready(path)
+		write(t, f, "safe\n")
+		s.wants("safe\n")
+		if s.said.count("what was in it by then is left out") != 1 {
+			t.Errorf("not said:\n%s", s.said)
+		}
+	})
 }
 
 // Where what they wrote ends is known also of a file that was read to its end, and

@@ -253,6 +253,7 @@ func (r *follower) follow(ctx context.Context, out chan<- *Batch, n *name, l loo
 	n.retry = time.Now().Add(retryPolls * r.o.Poll)
 	if bad := new(insecure); errors.As(err, &bad) {
 		n.suspect = l.id // what strangers may have written is not read later, either
+		r.rememberExposed(n.path, l)
 		return
 	}
 	if other := new(shared); errors.As(err, &other) {

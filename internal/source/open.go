@@ -153,6 +153,13 @@ func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id 
 		}
 		return beginning{offset: size, align: true, left: size}, nil
 	}
+	if r.memory.exposed(id, followed) {
+		if size > 0 {
+			r.counts.gaps.Add(1)
+		}
+		r.log.Warn("log is read again, what was in it by then is left out: any user could write to it", slog.String("path", followed), slog.Int64("from", size))
+		return beginning{offset: size, align: true, left: size}, nil
+	}
 	s, ok, seen, err := r.memory.match(f, id, size, followed)
 	switch {
 	case err != nil:

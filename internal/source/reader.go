@@ -358,7 +358,7 @@ func (r *reader) position() Position {
 	p := Position{Log: r.file.Log, Path: r.name, Dev: r.file.Dev, Ino: r.file.Ino, Offset: r.offset}
 	p.Head, p.HeadLen = r.head.hash()
 	p.Tail, p.TailLen = r.trail.hash()
-	p.Read, p.Left = r.offset-r.begun, r.leftTo
+	p.Read, p.Left, p.Exposed = r.offset-r.begun, r.leftTo, r.tainted
 	return p
 }
 

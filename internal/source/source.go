@@ -93,6 +93,10 @@ type Position struct {
 	// Left is the end of what was last left out of the file because strangers
 	// may have written it. 0: nothing was.
 	Left int64
+
+	// Exposed says that strangers could write to the file when it was last looked
+	// at: whatever is in it when it is read again is left out.
+	Exposed bool
 }
 
 // Source is a place where lines come from.

@@ -169,7 +169,7 @@ func (t *tail) drain(ctx context.Context, out chan<- *Batch, woken bool) bool {
 		t.report(err)
 		left := t.leftOut()
 		t.judge()
-		if left && !t.send(ctx, out, t.r.announce()) {
+		if (left || t.r.tainted != t.sent.Exposed) && !t.send(ctx, out, t.r.announce()) {
 			return false
 		}
 		if b != nil {
