@@ -21,6 +21,8 @@ func TestStrangersLinesAreNotReadAgain(t *testing.T) {
 		}
 		const hint = " (if nobody untrusted has access to this machine: allow_insecure = true of the log)"
 		c := start("reading log")
+		s.requests("203.0.113.9", 3) // or else there may be nothing to store yet
+		c.waitSaid("banned", "client", "203.0.113.9")
 		c.stop()
 		taken := filepath.Join(s.state, windowsFile)
 		snapshot, err := os.ReadFile(taken)
