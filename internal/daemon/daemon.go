@@ -230,13 +230,14 @@ func (d *daemon) run(ctx context.Context) error {
 		d.follow(&d.config.Logs[i], d.loaded.Positions)
 	}
 	d.loaded, d.adopted, d.windows, d.counted = nil, nil, nil, nil // the engine has them now
+	d.keepConfig(d.config)
+	running := []any{"logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans)}
+	reloads := startPart(ctx, d.reloadWhenAsked)
+	<-d.reloading // before anybody is told that we run: a reload right then is not refused
+	d.Log.Info("running", running...)
 	if d.Ready != nil {
 		d.Ready()
 	}
-	d.keepConfig(d.config)
-	d.Log.Info("running", "logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans))
-	reloads := startPart(ctx, d.reloadWhenAsked)
-	<-d.reloading
 	engine.loop(d.untilSourcesEnd(ctx), d.batches, d.questions)
 	close(d.ended)
 	whole := engine.again == nil

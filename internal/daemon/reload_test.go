@@ -34,7 +34,9 @@ func startReloadable(t *testing.T, s *siteFiles, text string, run func(context.C
 		o.Source = control.ConfigStatus{Path: r.path}
 		return run(ctx, o)
 	})
-	wait(t, "the log to be read", func() bool { return len(r.journal.said("reading log")) > 0 })
+	wait(t, "the log to be read, and reloads to be taken", func() bool {
+		return len(r.journal.said("reading log")) > 0 && len(r.journal.said("running")) > 0
+	})
 	return r
 }
 
