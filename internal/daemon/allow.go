@@ -253,7 +253,5 @@ func (e *engine) setAllow(a allowed, now time.Time) {
 		e.allowed = a
 	}
 	e.detect.SetAllow(e.allowed.list)
-	if e.again == nil { // or else settle does
-		e.liftProtected(now)
-	}
+	e.liftProtected(now)
 }

@@ -183,9 +183,7 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 		case allow := <-e.allow:
 			e.setAllow(allow, time.Now())
 		case <-e.guard.Changed():
-			if e.again == nil {
-				e.liftProtected(time.Now())
-			}
+			e.liftProtected(time.Now())
 		case <-ends.C:
 		case <-tick.C:
 			if e.again == nil { // or else windows could be forgotten before their lines come

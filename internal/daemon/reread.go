@@ -281,7 +281,6 @@ func (e *engine) settle(now time.Time) {
 		}
 		e.tellDetector(&h.Ban)
 	}
-	e.liftProtected(now) // who has become protected meanwhile
 	for _, b := range r.held {
 		e.batch(b, now)
 		b.Done()
