@@ -17,6 +17,10 @@ type Pardon struct {
 	Keep   time.Time    `json:"keep"`             // when the record may be forgotten
 	Reason string       `json:"reason,omitempty"` // as they said it
 	By     string       `json:"by,omitempty"`     // who
+
+	// Stored is Since as the file has it, if that was in the future of the clock
+	// that ran when it was loaded.
+	Stored time.Time `json:"-"`
 }
 
 // PardonKey is what a pardon is stored under.
@@ -45,6 +49,7 @@ func (p *Pardon) Check() error {
 // stepped back from is as if it were given now.
 func (p *Pardon) limitTo(now time.Time) {
 	if ahead := p.Since.Sub(now); ahead > 0 {
+		p.Stored = p.Since
 		p.Since, p.Before, p.Keep = now, p.Before.Add(-ahead), p.Keep.Add(-ahead)
 	}
 }

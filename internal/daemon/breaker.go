@@ -26,6 +26,10 @@ const (
 	// hitsPause is how far apart two looks at all regulars are at least.
 	hitsPause = 200 * time.Millisecond
 
+	// maxTripPardons is how many of those that are let go at once get a pardon: the
+	// room for them is for those of people.
+	maxTripPardons = 1000
+
 	// Regulars of one network of these lengths count as one: whoever has it can
 	// come from as many addresses of it as he likes.
 	origin4, origin6 = 24, 40
@@ -227,8 +231,8 @@ func (e *engine) trip(jail string, j *jailHits, share float64, now time.Time) {
 			return // the jail is gone
 		}
 	}
-	for _, x := range j.hits {
-		if e.letGo(x.target, jail) {
+	for i, x := range j.hits {
+		if e.letGo(x.target, jail, i < maxTripPardons, now) {
 			lifted++
 		}
 		e.breaker.regulars.restore(x.target, x.known)
@@ -240,12 +244,19 @@ func (e *engine) trip(jail string, j *jailHits, share float64, now time.Time) {
 }
 
 // letGo takes a jail's hold off a ban that it has decided itself, and forgets
-// what led to it.
-func (e *engine) letGo(target netip.Prefix, jail string) bool {
+// what led to it; with a pardon also at a start, where the ban would be taken over
+// from an action that has not heard of this, or be part of a network again.
+func (e *engine) letGo(target netip.Prefix, jail string, pardon bool, now time.Time) bool {
 	h := e.bans.bans[target]
 	o := e.ownerOf(target, jail)
 	if h == nil || o == nil || o.By != "" {
 		return false
+	}
+	if pardon {
+		e.forgive(state.Pardon{
+			Target: target, Jail: jail, Since: now, Before: now, Keep: e.keepPardon(now, h.end, now),
+			Reason: "the breaker has let it go", By: control.ByBreaker,
+		}, now)
 	}
 	if len(h.Owners) > 1 {
 		e.disown(h, jail)

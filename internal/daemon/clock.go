@@ -55,6 +55,11 @@ func (e *engine) lookAtClock(now time.Time) {
 	}
 	for _, p := range e.pardons.keys {
 		p.Since, p.Before, p.Keep = byClock(p.Since, now), byClock(p.Before, now), byClock(p.Keep, now)
+		if s := p.Stored; !s.IsZero() && !s.After(now.Round(0)) { // it was given when the file says
+			by := p.Since.Round(0).Sub(s)
+			p.Since, p.Before, p.Keep, p.Stored = p.Since.Add(-by), p.Before.Add(-by), p.Keep.Add(-by), time.Time{}
+			e.pardons.ends.moved(p)
+		}
 		e.retellPardon(p)
 	}
 	for jail, h := range e.held {

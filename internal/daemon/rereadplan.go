@@ -263,6 +263,7 @@ func (p *rereadPlan) refuses(of *state.Position, path string) bool {
 
 // again has a file read from a position up to where all was counted before.
 func (p *rereadPlan) again(from state.Position, file *state.Position, upTo int64) {
+	from.Exposed = false // which it was then, and is not now; what had to be left out is
 	p.resume = append(p.resume, from)
 	p.files[from.Key()] = &again{from: from.Offset, upTo: upTo, position: *file, reached: p.reached(from.Key(), file.Key())}
 	p.bytes += upTo - from.Offset

@@ -116,6 +116,8 @@ type = "log"
 			resume: list(leftTo(30, p(1, 30, a))), files: []file{{30, 50}}, lost: 1},
 		"left out and finished": {taken: list(p(3, 12, a)), notes: []state.Note{endedLeft(p(3, 0, a), 18, 15)}, holds: longer,
 			resume: list(leftTo(15, p(3, 15, a))), files: []file{{15, 18}}, lost: 1},
+		"strangers could, at the snapshot": {taken: list(exposed(p(1, 10, a))), stored: list(leftTo(30, read(20, p(1, 50, longer)))), holds: longer,
+			resume: list(leftTo(30, p(1, 30, longer))), files: []file{{30, 50}}, lost: 1},
 		"strangers could write to it":  {taken: list(p(1, 10, a)), stored: list(exposed(p(1, 50, longer))), holds: longer, resume: list(exposed(p(1, 50, longer))), lost: 1},
 		"left out and finished there":  {taken: list(p(3, 12, a)), notes: []state.Note{endedLeft(p(3, 0, a), 18, 18)}, holds: longer, lost: 1},
 		"replaced while down":          {taken: list(p(1, 10, a)), stored: list(p(1, 50, a)), holds: b, resume: list(p(1, 50, a)), lost: 1},
