@@ -1,8 +1,11 @@
 package daemon
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/tailban/tailban/state"
 )
 
 func TestBanIsEnforcedAndStored(t *testing.T) {
@@ -20,6 +23,8 @@ func TestBanIsEnforcedAndStored(t *testing.T) {
 	if len(l.Bans) != 1 || l.Bans[0].Target != pfx("203.0.113.201/32") || len(l.Offences) != 1 || l.Offences[0].Count != 1 {
 		t.Errorf("stored are bans %+v and offences %+v", l.Bans, l.Offences)
 	}
+	// Beside it there may be a note that the log was followed at all.
+	l.Positions = slices.DeleteFunc(l.Positions, func(p state.Position) bool { return p.Dev == 0 })
 	if size := int64(5 * len(line("203.0.113.201", time.Now()))); len(l.Positions) != 1 || l.Positions[0].Offset != size {
 		t.Errorf("stored are positions %+v, want one at %d", l.Positions, size)
 	}
