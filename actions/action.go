@@ -78,6 +78,14 @@ type Bounded interface {
 	Room(target netip.Prefix) (place string, size int)
 }
 
+// Limited is an action that can hold a ban for only so long at a time.
+type Limited interface {
+	// Longest is the longest time left that Apply gives an addition; one with
+	// more is held for that, and is no error. It stays as it is. Who wants a ban
+	// for longer adds it again before it ends.
+	Longest() time.Duration
+}
+
 // Protected reports whether a target must never be banned, and why. Actions
 // ask it for every addition, although the decision has passed it before. An
 // action takes a protected target that it holds off its list when it is asked

@@ -164,10 +164,15 @@ type bench struct {
 
 // reconciling runs f with a reconciler in a synctest bubble.
 func reconciling(t *testing.T, fa *fake, f func(b *bench)) {
+	reconcilingAction(t, fa, fa, f)
+}
+
+// reconcilingAction is reconciling with an action around the fake.
+func reconcilingAction(t *testing.T, fa *fake, a actions.Action, f func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		log, states := new(bytes.Buffer), new([]actions.State)
 		r := actions.NewReconciler(actions.Options{
-			Name: "test", Action: fa,
+			Name: "test", Action: a,
 			Log:     slog.New(slog.NewTextHandler(log, nil)),
 			OnState: func(s actions.State) { *states = append(*states, s) },
 		})

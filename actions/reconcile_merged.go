@@ -197,13 +197,13 @@ func short(has, left, slack time.Duration) bool {
 	return has > 0 && has+tolerance(0)+slack < left
 }
 
-// amiss reports whether what is held of a wanted target has another time left,
-// or passes for something else.
-func (r *Reconciler) amiss(target netip.Prefix, e Entry, left, slack time.Duration) bool {
+// standing judges what is held of a wanted target: its time left, and what it
+// passes for.
+func (r *Reconciler) standing(target netip.Prefix, e Entry, left, slack time.Duration) standing {
 	least := r.mergedAs(target)
-	patience := tolerance(left)
-	if least > 0 {
-		patience = tolerance(0) // others are hit as well
+	switch {
+	case e.Merged != least, least > 0 && (e.Left-left).Abs() > tolerance(0)+slack: // others are hit as well
+		return wrong
 	}
-	return e.Left <= 0 || (e.Left-left).Abs() > patience+slack || e.Merged != least
+	return compareTime(e.Left, left, r.reach(), slack)
 }

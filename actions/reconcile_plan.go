@@ -36,6 +36,49 @@ func (p *plan) empty() bool { return len(p.add) == 0 && len(p.remove) == 0 }
 // clocks and listings are not exact, and steps of the wall clock small.
 func tolerance(left time.Duration) time.Duration { return max(2*time.Second, left/100) }
 
+// reach is the longest time that the action can hold a ban; 0: any.
+func (r *Reconciler) reach() time.Duration {
+	if l, ok := r.opt.Action.(Limited); ok {
+		return l.Longest()
+	}
+	return 0
+}
+
+// standing is how a ban's time at an action compares with what is left of it.
+type standing int
+
+const (
+	right standing = iota
+	due            // to be given more of its time, as was to be expected
+	wrong          // somebody else's doing
+)
+
+// compareTime judges the time that a ban has at an action, listed within slack.
+// A ban longer than the action's reach is held for a part of its time. It is
+// right with any time that is at least half of the reach, and given more when
+// it has less, so that long before it would end it is held for longer. Whether
+// it should have had more then can't be told: not until it has less than a
+// quarter is it taken for changed by somebody else.
+func compareTime(has, left, reach, slack time.Duration) standing {
+	want := left
+	if reach > 0 {
+		want = min(left, reach)
+	}
+	switch {
+	case has <= 0 || has-want > tolerance(want)+slack:
+		return wrong
+	case want-has <= tolerance(want)+slack:
+		return right
+	case reach <= 0 || left <= reach/2:
+		return wrong
+	case has >= reach/2:
+		return right
+	case has >= reach/4:
+		return due
+	}
+	return wrong
+}
+
 // planChanges takes the pending changes.
 func (r *Reconciler) planChanges(now time.Time) *plan {
 	r.mu.Lock()
@@ -125,9 +168,11 @@ func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]Entry, now time
 			r.put(p, target, w, left)
 			p.begun = append(p.begun, target)
 			p.added += count(drift)
-		case r.amiss(target, e, left, slack):
-			r.put(p, target, w, left)
-			p.corrected += count(drift)
+		default:
+			if s := r.standing(target, e, left, slack); s != right {
+				r.put(p, target, w, left)
+				p.corrected += count(drift && s == wrong)
+			}
 		}
 	}
 }
@@ -191,7 +236,11 @@ func (r *Reconciler) takeBack(p *plan, target netip.Prefix, w want) {
 	r.desired[target] = w
 }
 
+// put plans an addition, with no more time than the action can give it.
 func (r *Reconciler) put(p *plan, target netip.Prefix, w want, left time.Duration) {
+	if reach := r.reach(); reach > 0 {
+		left = min(left, reach)
+	}
 	least := r.mergedAs(target)
 	p.add = append(p.add, Entry{Target: target, Left: left, Merged: least})
 	if least > 0 {
