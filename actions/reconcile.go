@@ -95,7 +95,7 @@ type Reconciler struct {
 	merged  map[netip.Prefix]*merged
 	stats   Stats
 
-	readBack time.Time // when that was last done, of Run only
+	readNext time.Time // when what was written may be read back again, of Run only
 }
 
 type want struct {

@@ -11,7 +11,8 @@ import (
 
 const (
 	// sample is how many bans of what was written are read back, and
-	// samplePause how long it is left at that.
+	// samplePause how long it is left at that, at least: an action that takes
+	// long to tell is asked more rarely.
 	sample      = 4
 	samplePause = time.Second
 
@@ -23,10 +24,12 @@ const (
 // not hold that, everything is compared.
 func (r *Reconciler) readSample(ctx context.Context, p *plan, applied time.Time) {
 	h, ok := r.opt.Action.(Holder)
-	if !ok || applied.Sub(r.readBack) < samplePause {
+	if !ok || applied.Before(r.readNext) {
 		return
 	}
-	r.readBack = applied
+	defer func() {
+		r.readNext = applied.Add(max(samplePause, fullShare*r.opt.Now().Sub(applied)))
+	}()
 	for range min(sample, len(p.add)) {
 		want := p.add[rand.N(len(p.add))]
 		if want.Left < tooShort || !r.stands(want.Target) {

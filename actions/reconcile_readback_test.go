@@ -16,10 +16,14 @@ import (
 
 // forgetful is a fake that can be asked for one ban, and that may say it has
 // taken what it has not.
-type forgetful struct{ *fake }
+type forgetful struct {
+	*fake
+	takes time.Duration // to tell of one
+}
 
 func (f *forgetful) Held(_ context.Context, target netip.Prefix) (actions.Entry, bool, error) {
 	f.note("held")
+	time.Sleep(f.takes)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	until, ok := f.fake.held[target]
@@ -44,7 +48,7 @@ func (f *forgetful) Apply(ctx context.Context, add []actions.Entry, remove []net
 // found out, and said to fail.
 func TestReadBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &forgetful{&fake{}}
+		f := &forgetful{fake: &fake{}}
 		log := new(bytes.Buffer)
 		r := actions.NewReconciler(actions.Options{Name: "test", Action: f, Log: slog.New(slog.NewTextHandler(log, nil))})
 		b := &bench{T: t, Reconciler: r, fake: f.fake, log: log}
@@ -74,5 +78,24 @@ func TestReadBack(t *testing.T) {
 		if s := b.Stats(); s.Failing {
 			b.Error("still failing: ", s.Err)
 		}
+	})
+}
+
+// An action that takes long to tell is asked more rarely.
+func TestReadBackOfASlowAction(t *testing.T) {
+	f := &forgetful{fake: &fake{}, takes: 100 * time.Millisecond}
+	reconcilingAction(t, f.fake, f, func(b *bench) {
+		b.start()
+		b.calls("prepare list")
+		b.in("10.0.0.1/32", time.Hour)
+		b.after(time.Second)
+		b.calls("apply held")
+		b.in("10.0.0.2/32", time.Hour)
+		b.after(3 * time.Second)
+		b.calls("apply")
+		b.after(2 * time.Second)
+		b.in("10.0.0.3/32", time.Hour)
+		b.after(time.Second)
+		b.calls("apply held")
 	})
 }
