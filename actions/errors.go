@@ -23,6 +23,10 @@ var ErrProtected = errors.New("protected, never banned")
 // one which an action holds and cannot hold beside it.
 var ErrOverlaps = errors.New("overlaps another ban")
 
+// ErrFull is wrapped by the error of an action that has no room for all that it
+// was to add; see [Bounded].
+var ErrFull = errors.New("the set is full")
+
 // Permanent marks an error so that it wraps ErrPermanent. The text stays.
 func Permanent(err error) error {
 	if err == nil {

@@ -13,21 +13,29 @@ import (
 // allowElements encodes prefixes as the interval sets for IPv4 and IPv6, by
 // the sets' names. The prefixes may overlap.
 func allowElements(allow []netip.Prefix) (map[string][]nftables.SetElement, error) {
-	var v4, v6 []netip.Prefix
+	v4, v6, err := families(allow)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]nftables.SetElement{
+		setAllow4: intervals(v4),
+		setAllow6: intervals(v6),
+	}, nil
+}
+
+// families sorts what is allowed by family, masked.
+func families(allow []netip.Prefix) (v4, v6 []netip.Prefix, err error) {
 	for _, p := range allow {
 		switch {
 		case !p.IsValid() || p.Addr().Is4In6() || p.Addr().Zone() != "":
-			return nil, Permanent(fmt.Errorf("allow %s: not a network of IPv4 or IPv6 addresses", p))
+			return nil, nil, Permanent(fmt.Errorf("allow %s: not a network of IPv4 or IPv6 addresses", p))
 		case p.Addr().Is4():
 			v4 = append(v4, p.Masked())
 		default:
 			v6 = append(v6, p.Masked())
 		}
 	}
-	return map[string][]nftables.SetElement{
-		setAllow4: intervals(v4),
-		setAllow6: intervals(v6),
-	}, nil
+	return v4, v6, nil
 }
 
 // intervals encodes masked prefixes of one family as the kernel wants them.

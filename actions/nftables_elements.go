@@ -5,7 +5,6 @@ package actions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -25,26 +24,6 @@ const (
 	// good.
 	minTimeout = 100 * time.Millisecond
 )
-
-// setFor returns the set that a target belongs into, "" for none.
-func setFor(target netip.Prefix) string {
-	a := target.Addr()
-	switch {
-	case !target.IsValid() || a.Is4In6():
-		return ""
-	case a.Is4() && target.Bits() == 32:
-		return setBan4
-	case a.Is6() && target.Bits() == 64:
-		return setBan6
-	case a.Is6() && target.Bits() == 128:
-		return setHost6
-	case a.Is4() && target.Bits() >= widest4:
-		return setNet4
-	case a.Is6() && target.Bits() >= widest6:
-		return setNet6
-	}
-	return ""
-}
 
 // targetOf is what an element of a set of addresses stands for. An element that somebody
 // else has put into ban6 may have bits behind the prefix; they are kept, so
@@ -66,66 +45,18 @@ func (n *Nftables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix
 	if n.conn == nil {
 		return errNotPrepared
 	}
-	adds, rejected := n.sortAdds(add)
-	removes := n.sortRemoves(remove, rejected)
+	adds, rejected := sortAdds(add, setFor, n.opt.Protected)
+	removes := sortRemoves(remove, rejected, setFor)
+	for _, r := range rejected {
+		n.stats.Protected += count(errors.Is(r.Err, ErrProtected))
+		n.stats.Unsupported += count(errors.Is(r.Err, ErrUnsupported))
+	}
 	overlapping, err := n.change(ctx, adds, removes)
 	rejected = append(rejected, overlapping...)
 	if err == nil && len(rejected) > 0 {
 		err = &RejectedError{Rejected: rejected}
 	}
 	return n.checked(err)
-}
-
-// sortAdds sorts entries by set. What must not or cannot be banned is
-// rejected, counted, and keeps nothing else from being added.
-func (n *Nftables) sortAdds(add []Entry) (map[string][]Entry, []Rejection) {
-	adds := map[string][]Entry{}
-	var rejected []Rejection
-	for _, e := range add {
-		if e.Left <= 0 {
-			continue
-		}
-		set := setFor(e.Target)
-		if set == "" || e.Target != e.Target.Masked() {
-			n.stats.Unsupported++
-			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w (IPv4 from /%d to /32 and IPv6 from /%d to /128 can be, without bits beyond their length)", ErrUnsupported, widest4, widest6)})
-			continue
-		}
-		if reason, yes := n.protected(e.Target); yes {
-			n.stats.Protected++
-			rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w: %s", ErrProtected, reason)})
-			continue
-		}
-		adds[set] = append(adds[set], e)
-	}
-	return adds, rejected
-}
-
-func (n *Nftables) protected(target netip.Prefix) (string, bool) {
-	if n.opt.Protected == nil {
-		return "", false
-	}
-	return n.opt.Protected(target)
-}
-
-// sortRemoves sorts removals by set, with those whose addition was rejected:
-// a target that has become protected must not stay banned.
-func (n *Nftables) sortRemoves(remove []netip.Prefix, rejected []Rejection) map[string][]netip.Prefix {
-	removes := map[string][]netip.Prefix{}
-	put := func(target netip.Prefix) {
-		if set := setFor(target); set != "" { // others cannot be there
-			removes[set] = append(removes[set], target)
-		}
-	}
-	for _, target := range remove {
-		put(target)
-	}
-	for _, r := range rejected {
-		if errors.Is(r.Err, ErrProtected) {
-			put(r.Target)
-		}
-	}
-	return removes
 }
 
 // change applies to one set after the other, so that an error can name it.

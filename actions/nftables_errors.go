@@ -83,8 +83,8 @@ func (n *Nftables) explainElements(step string, set *nftables.Set, err error) er
 		if set.Interval {
 			size, hint = netSize, "ban fewer and wider networks"
 		}
-		return fmt.Errorf("%s set %s of table inet %s: the set is full, it holds %d (%s): %w",
-			step, set.Name, n.opt.Table, size, hint, err)
+		return fmt.Errorf("%s set %s of table inet %s: %w, it holds %d (%s): %w",
+			step, set.Name, n.opt.Table, ErrFull, size, hint, err)
 	}
 	return n.explain(step+" set "+set.Name+" of", err)
 }

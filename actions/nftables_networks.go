@@ -17,12 +17,6 @@ import (
 // them up in a tree, and all of them are written with every change.
 const netSize = 1024
 
-// The widest networks that can be banned, in bits.
-const (
-	widest4 = 8
-	widest6 = 16
-)
-
 // span is an interval of addresses as an element begins it.
 type span struct {
 	first, last netip.Addr // both in it
