@@ -23,13 +23,19 @@ func burstTarget(i int) netip.Prefix {
 // running is a reconciler over a table of its own, until the end.
 func running(b *testing.B, ns *netlab.NS, before func(r *actions.Reconciler)) (n *actions.Nftables, r *actions.Reconciler, end func()) {
 	n = actions.NewNftables(actions.NftablesOptions{NetNS: ns.FD()})
-	r = actions.NewReconciler(actions.Options{Name: "bench", Action: n, Interval: time.Hour})
+	r, end = runningOn(n, nil, before)
+	return n, r, end
+}
+
+// runningOn is a reconciler over an action, which the end closes.
+func runningOn(n actions.Action, changed func(begun, ended []netip.Prefix), before func(r *actions.Reconciler)) (r *actions.Reconciler, end func()) {
+	r = actions.NewReconciler(actions.Options{Name: "bench", Action: n, Interval: time.Hour, OnChange: changed})
 	before(r)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	go func() { _ = r.Run(ctx); done <- struct{}{} }()
 	go func() { _ = r.Watch(ctx); done <- struct{}{} }()
-	return n, r, func() {
+	return r, func() {
 		cancel()
 		<-done
 		<-done

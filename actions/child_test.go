@@ -29,6 +29,9 @@ func runChild(name string) int {
 		"lock":        childLock,
 		"squat":       childSquat,
 		"squatAsRoot": childSquatAsRoot,
+		"iptables":    childIptables,
+		"legacy":      childLegacy,
+		"prepare":     childPrepareLegacy,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -137,7 +140,11 @@ func child(t *testing.T, name string, netAdmin bool) *exec.Cmd {
 // runAs runs a child inside a namespace and returns what it says.
 func runAs(t *testing.T, ns *netlab.NS, name string, netAdmin bool) string {
 	t.Helper()
-	cmd := child(t, name, netAdmin)
+	return run(t, ns, child(t, name, netAdmin))
+}
+
+func run(t *testing.T, ns *netlab.NS, cmd *exec.Cmd) string {
+	t.Helper()
 	out := new(strings.Builder)
 	cmd.Stdout = out
 	start(t, ns, cmd)
@@ -169,4 +176,47 @@ func TestWithoutNetAdmin(t *testing.T) {
 			t.Errorf("the error does not say %q: %s", part, out)
 		}
 	}
+}
+
+func childIptables(ctx context.Context) error {
+	return childIptablesOf(ctx, actions.IptablesOptions{Variant: actions.VariantNft})
+}
+
+func childLegacy(ctx context.Context) error {
+	return childIptablesOf(ctx, actions.IptablesOptions{Variant: actions.VariantLegacy})
+}
+
+func childIptablesOf(ctx context.Context, opt actions.IptablesOptions) (err error) {
+	if os.Geteuid() == 0 {
+		return errors.New("the child is root")
+	}
+	a := actions.NewIptables(opt)
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.Prepare(ctx); err != nil {
+		if errors.Is(err, actions.ErrPermanent) {
+			return fmt.Errorf("permanent: %w", err)
+		}
+		return err
+	}
+	if err := a.Apply(ctx, []actions.Entry{ban("192.0.2.1/32", time.Hour)}, nil); err != nil {
+		return err
+	}
+	if _, held, err := a.Held(ctx, pfx("192.0.2.1/32")); err != nil || !held {
+		return fmt.Errorf("held %t, %w", held, err)
+	}
+	existed, err := actions.TeardownIptables(ctx, opt)
+	if err == nil && !existed {
+		err = errors.New("nothing to tear down")
+	}
+	return err
+}
+
+// childPrepareLegacy tries as root, with less than root usually has.
+func childPrepareLegacy(ctx context.Context) error {
+	a := actions.NewIptables(actions.IptablesOptions{Variant: actions.VariantLegacy})
+	err := a.Prepare(ctx)
+	if errors.Is(err, actions.ErrPermanent) {
+		err = fmt.Errorf("permanent: %w", err)
+	}
+	return errors.Join(err, a.Close())
 }

@@ -18,3 +18,6 @@ func Connected(n *Nftables) bool { return n.conn != nil }
 // ActAsUnprotecting makes the action ask for a flag that no kernel has, as
 // kernels before 6.9 take those of protection. It comes before Prepare.
 func ActAsUnprotecting(n *Nftables) { n.flags |= 1 << 7 }
+
+// ActAsWithoutIPv6 makes the action take the kernel for one without IPv6.
+func ActAsWithoutIPv6(t *Iptables) { t.hasIPv6 = func() bool { return false } }

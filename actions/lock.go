@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTableBusy is wrapped by the error of LockTable if another daemon holds
-// the table.
+// ErrTableBusy is wrapped by the error of LockTable and LockIptables if another
+// daemon holds what they lock.
 var ErrTableBusy = errors.New("another tailban daemon is running")
 
-// TableLock keeps other daemons of ours from a table, until Close or the end
-// of the process, however it ends.
+// TableLock keeps other daemons of ours from a table, or a chain and sets, until
+// Close or the end of the process, however it ends.
 type TableLock struct {
-	listener net.Listener // nil: not held, see Warning
-	warning  string
+	listeners []net.Listener // none: not held, see Warning
+	warning   string
 }
 
 const (
@@ -43,26 +43,47 @@ const (
 // Neither can such a user keep us from starting, nor one who is root in a user
 // namespace of his own.
 func LockTable(table string) (*TableLock, error) {
-	name := "@tailban/inet/" + table
+	return lock("inet/"+table, "table inet "+table, "configure another table")
+}
+
+// LockIptables is LockTable for the chain and the sets that the options name.
+func LockIptables(opt IptablesOptions) (*TableLock, error) {
+	opt = opt.withDefaults()
+	chain, err := lock("iptables/"+opt.Chain, "iptables chain "+opt.Chain, "configure another chain")
+	if err != nil {
+		return nil, err
+	}
+	sets, err := lock("ipset/"+opt.Prefix, "the IP sets of "+opt.Prefix, "configure another prefix")
+	if err != nil {
+		return nil, errors.Join(err, chain.Close())
+	}
+	return &TableLock{
+		listeners: append(chain.listeners, sets.listeners...),
+		warning:   strings.Join(slices.DeleteFunc([]string{chain.warning, sets.warning}, func(s string) bool { return s == "" }), "; "),
+	}, nil
+}
+
+// lock takes the socket of a name for what it stands for.
+func lock(name, what, hint string) (*TableLock, error) {
+	name = "@tailban/" + name
 	for try := 1; ; try++ {
 		l, err := net.Listen("unix", name)
 		if err == nil {
-			return &TableLock{listener: l}, nil
+			return &TableLock{listeners: []net.Listener{l}}, nil
 		}
 		if !errors.Is(err, unix.EADDRINUSE) {
-			return nil, fmt.Errorf("lock table inet %s: %w", table, err)
+			return nil, fmt.Errorf("lock %s: %w", what, err)
 		}
 		cred, err := holder(name)
 		switch {
 		case err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid() || canChangeTables(int(cred.Pid), cred.Uid)):
-			return nil, fmt.Errorf("lock table inet %s: %w as process %d (stop it, or configure another table)",
-				table, ErrTableBusy, cred.Pid)
+			return nil, fmt.Errorf("lock %s: %w as process %d (stop it, or %s)", what, ErrTableBusy, cred.Pid, hint)
 		case err == nil:
-			return &TableLock{warning: fmt.Sprintf("process %d of user %d sits on the socket %s, which is ours to lock table inet %s: going on without the lock",
-				cred.Pid, cred.Uid, name, table)}, nil
+			return &TableLock{warning: fmt.Sprintf("process %d of user %d sits on the socket %s, which is ours to lock %s: going on without the lock",
+				cred.Pid, cred.Uid, name, what)}, nil
 		case try == lockTries:
-			return &TableLock{warning: fmt.Sprintf("somebody sits on the socket %s, which is ours to lock table inet %s, and does not answer (%v): going on without the lock",
-				name, table, err)}, nil
+			return &TableLock{warning: fmt.Sprintf("somebody sits on the socket %s, which is ours to lock %s, and does not answer (%v): going on without the lock",
+				name, what, err)}, nil
 		}
 		pause(context.Background(), lockPause)
 	}
@@ -138,10 +159,12 @@ func holder(name string) (*unix.Ucred, error) {
 // Warning says why the lock is not held, or nothing if it is.
 func (l *TableLock) Warning() string { return l.warning }
 
-// Close unlocks the table.
+// Close unlocks it.
 func (l *TableLock) Close() error {
-	if l.listener == nil {
-		return nil
+	var errs []error
+	for _, x := range l.listeners {
+		errs = append(errs, x.Close())
 	}
-	return l.listener.Close()
+	l.listeners = nil
+	return errors.Join(errs...)
 }

@@ -33,6 +33,14 @@ type lab struct {
 
 func newLab(t *testing.T, opt actions.NftablesOptions) *lab {
 	t.Helper()
+	l := newBareLab(t)
+	l.action = prepared(t, l.server, opt)
+	return l
+}
+
+// newBareLab is a lab without an action.
+func newBareLab(t *testing.T) *lab {
+	t.Helper()
 	l := &lab{T: t, client: newNS(t), server: newNS(t)}
 	check(t, netlab.Link(l.client, pfx("10.1.0.2/24"), l.server, pfx("10.1.0.1/24")))
 	check(t, l.client.AddAddr(netlab.LinkName(0), pfx("10.1.0.3/24")))
@@ -40,7 +48,6 @@ func newLab(t *testing.T, opt actions.NftablesOptions) *lab {
 	for _, a := range []string{"fd00:1:0:2::2/48", "fd00:1:0:2:f000::3/48", "fd00:1:0:3::2/48"} {
 		check(t, l.client.AddAddr(netlab.LinkName(0), pfx(a)))
 	}
-	l.action = prepared(t, l.server, opt)
 	return l
 }
 

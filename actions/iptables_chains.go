@@ -1,0 +1,231 @@
+//go:build linux
+
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coreos/go-iptables/iptables"
+)
+
+// parents are the chains that jump to ours, as far as they are there.
+var parents = []string{chainInput, chainForward, chainDockerUser}
+
+// prepareRules makes chains, rules and jumps what they should be.
+func (t *Iptables) prepareRules(ctx context.Context, fix *mending) error {
+	return inNetNS(t.opt.NetNS, func() error {
+		began := !t.tracked && tracksConnections()
+		t.tracked = t.tracked || began
+		if began && t.made {
+			fix.ours = append(fix.ours, "the kernel tracks connections now")
+			t.shown = map[string][]string{}
+		}
+		for _, tool := range t.tools {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			found, err := t.prepareFamily(tool)
+			if err != nil {
+				return err
+			}
+			if began && t.made {
+				continue // which may hide a change by others in this one pass
+			}
+			for _, f := range found {
+				fix.found = append(fix.found, tool.family.name+": "+f)
+			}
+		}
+		return nil
+	})
+}
+
+// tracksConnections reports whether the kernel has tracked connections in the
+// network namespace of the calling thread. Without that nothing is translated.
+// Where it can't be told, it is assumed.
+func tracksConnections() bool {
+	if _, err := os.Stat("/proc/sys/net"); err != nil {
+		return true // hidden from us
+	}
+	b, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
+	if errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	n, convErr := strconv.Atoi(strings.TrimSpace(string(b)))
+	return err != nil || convErr != nil || n > 0
+}
+
+func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, err error) {
+	have, err := tool.read(t.opt)
+	if err != nil {
+		return nil, err
+	}
+	for _, want := range chainsFor(t.opt, tool.family, t.tracked) {
+		key := tool.family.name + " " + want.name
+		rules, there := have[want.name]
+		switch {
+		case there && slices.Equal(rules, want.rules):
+			continue
+		case there && t.shown[key] != nil && slices.Equal(rules, t.shown[key]):
+			continue // as this iptables shows them
+		case there:
+			found = append(found, "rules of chain "+want.name+" differ")
+		default:
+			found = append(found, "no chain "+want.name)
+		}
+		if err := tool.write(want, there, len(rules)); err != nil {
+			return nil, err
+		}
+		if t.shown[key], err = tool.rules(want.name); err != nil {
+			return nil, err
+		}
+		if len(t.shown[key]) != len(want.rules) {
+			return nil, fmt.Errorf("chain %s of %s has %d rules after it was given %d (does somebody else change it?)",
+				want.name, tool.path, len(t.shown[key]), len(want.rules))
+		}
+	}
+	for _, parent := range parents {
+		rules, there := have[parent]
+		if !there || jumpsFirst(t.opt, parent, rules) {
+			continue
+		}
+		found = append(found, "chain "+parent+" does not jump to "+t.opt.Chain+" first")
+		if err := tool.jumpFirst(t.opt, parent); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// read lists our chains and their parents, as far as they are there.
+func (tool *iptablesOf) read(opt IptablesOptions) (map[string][]string, error) {
+	names, err := tool.ipt.ListChains(tableFilter)
+	if err != nil {
+		return nil, tool.explain("list the chains", err)
+	}
+	have := map[string][]string{}
+	for _, name := range slices.Concat([]string{opt.Chain, banChain(opt)}, parents) {
+		// Those of the kernel's own are made by the first rule in them.
+		if !slices.Contains(names, name) && name != chainInput && name != chainForward {
+			continue
+		}
+		rules, err := tool.rules(name)
+		if err != nil {
+			return nil, err
+		}
+		have[name] = rules
+	}
+	return have, nil
+}
+
+// rules lists the rules of a chain without its name.
+func (tool *iptablesOf) rules(name string) ([]string, error) {
+	lines, err := tool.ipt.List(tableFilter, name)
+	if err != nil {
+		return nil, tool.explain("list chain "+name, err)
+	}
+	rules := []string{}
+	for _, line := range lines {
+		if rule, ok := strings.CutPrefix(line, "-A "+name); ok {
+			rules = append(rules, strings.TrimSpace(rule))
+		}
+	}
+	return rules, nil
+}
+
+// write gives a chain its rules, above the old ones, which go after that: at no
+// time is a packet let pass that both would stop.
+func (tool *iptablesOf) write(want chain, there bool, old int) error {
+	if !there {
+		if err := tool.ipt.NewChain(tableFilter, want.name); err != nil {
+			return tool.explain("make chain "+want.name, err)
+		}
+	}
+	for i, rule := range want.rules {
+		if err := tool.ipt.Insert(tableFilter, want.name, i+1, strings.Fields(rule)...); err != nil {
+			return tool.explain("add a rule to chain "+want.name, err)
+		}
+	}
+	for i := old; i > 0; i-- {
+		if err := tool.ipt.DeleteById(tableFilter, want.name, len(want.rules)+i); err != nil {
+			return tool.explain("remove a rule from chain "+want.name, err)
+		}
+	}
+	return nil
+}
+
+// jumpFirst makes our jump the first rule of a chain that is not ours. Others
+// may change it meanwhile: rules are named by what they are, not by number.
+func (tool *iptablesOf) jumpFirst(opt IptablesOptions, parent string) error {
+	if err := tool.removeJumps(opt, parent); err != nil {
+		return err
+	}
+	err := tool.ipt.Insert(tableFilter, parent, 1, strings.Fields(jump(opt))...)
+	return tool.explain("add a rule to chain "+parent, err)
+}
+
+// removeJumps removes our jumps from a chain that is not ours.
+func (tool *iptablesOf) removeJumps(opt IptablesOptions, parent string) error {
+	rules, err := tool.rules(parent)
+	if err != nil {
+		return err
+	}
+	for _, rule := range rules {
+		if rule != jump(opt) {
+			continue
+		}
+		err := tool.ipt.Delete(tableFilter, parent, strings.Fields(rule)...)
+		var e *iptables.Error
+		if errors.As(err, &e) && e.IsNotExist() {
+			return nil // somebody was faster
+		}
+		if err != nil {
+			return tool.explain("remove a rule from chain "+parent, err)
+		}
+	}
+	return nil
+}
+
+// removeRules removes our jumps and chains of both families.
+func (t *Iptables) removeRules() error {
+	return inNetNS(t.opt.NetNS, func() error {
+		for _, tool := range t.tools {
+			if _, err := tool.remove(t.opt); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// remove removes our jumps and chains.
+func (tool *iptablesOf) remove(opt IptablesOptions) (existed bool, err error) {
+	have, err := tool.read(opt)
+	if err != nil {
+		return false, err
+	}
+	for _, parent := range parents {
+		if !slices.Contains(have[parent], jump(opt)) {
+			continue
+		}
+		existed = true
+		if err := tool.removeJumps(opt, parent); err != nil {
+			return existed, err
+		}
+	}
+	for _, name := range []string{opt.Chain, banChain(opt)} {
+		if _, there := have[name]; !there {
+			continue
+		}
+		existed = true
+		if err := tool.ipt.ClearAndDeleteChain(tableFilter, name); err != nil {
+			return existed, fmt.Errorf("%w (a rule that is not ours may jump to it)", tool.explain("delete chain "+name, err))
+		}
+	}
+	return existed, nil
+}
