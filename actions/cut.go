@@ -27,6 +27,15 @@ const (
 	maxCutQueued = 1 << 17
 )
 
+// CutOptions say whose connections are cut.
+type CutOptions struct {
+	Ports     []uint16     // local ports that a ban covers; none: DefaultPorts
+	AllPorts  bool         // all are covered; Ports is ignored
+	Protected Protected    // nobody of them is cut off; nil: nobody is protected
+	NetNS     int          // descriptor of the network namespace to work in; 0: our own
+	Log       *slog.Logger // nil: none
+}
+
 // CutStats are counts since NewCutter.
 type CutStats struct {
 	Cut     uint64 // connections
@@ -49,7 +58,7 @@ type CutStats struct {
 // targets that have come in force since the last, and there is one in
 // cutInterval at most, the first at once.
 type Cutter struct {
-	opt   NftablesOptions
+	opt   CutOptions
 	log   *slog.Logger
 	ports map[uint16]struct{} // nil: all
 	wake  chan struct{}       // holds one token while something is queued
@@ -62,11 +71,14 @@ type Cutter struct {
 	failing bool // Run's: the last look failed, which has been said
 }
 
-// NewCutter returns a Cutter for the bans of an action with these options. It
-// does nothing until Run. Nobody who is Protected is cut off; Allow does not
-// count here.
-func NewCutter(opt NftablesOptions) *Cutter {
-	opt = opt.withDefaults()
+// NewCutter returns a Cutter, which does nothing until Run.
+func NewCutter(opt CutOptions) *Cutter {
+	if len(opt.Ports) == 0 {
+		opt.Ports = DefaultPorts()
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
 	c := &Cutter{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), queued: cutTargets{}}
 	if !opt.AllPorts {
 		c.ports = map[uint16]struct{}{}

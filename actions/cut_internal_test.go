@@ -33,7 +33,7 @@ type fakeLooks struct {
 func cutting(t *testing.T, f func(t *testing.T, l *fakeLooks)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLooks{}
-		l.Cutter = NewCutter(NftablesOptions{Log: slog.New(slog.NewTextHandler(&l.log, nil))})
+		l.Cutter = NewCutter(CutOptions{Log: slog.New(slog.NewTextHandler(&l.log, nil))})
 		l.look = func(_ context.Context, targets cutTargets) (cutResult, error) {
 			l.targets = append(l.targets, len(targets))
 			time.Sleep(l.lasts) // fake

@@ -32,8 +32,10 @@ func newCutLab(t *testing.T, opt actions.NftablesOptions) *cutLab {
 	t.Helper()
 	log := &syncbuf.Buffer{}
 	l := &cutLab{lab: newLab(t, opt), log: log}
-	opt.NetNS, opt.Log = l.server.FD(), slog.New(slog.NewTextHandler(log, nil))
-	l.cutter = actions.NewCutter(opt)
+	l.cutter = actions.NewCutter(actions.CutOptions{
+		Ports: opt.Ports, AllPorts: opt.AllPorts, Protected: opt.Protected,
+		NetNS: l.server.FD(), Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
 	l.reconciler = actions.NewReconciler(actions.Options{Name: "test", Action: l.action, OnChange: l.cutter.Changed})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,9 @@ func (opt IptablesOptions) check() error {
 		if strings.Trim(x.name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" || strings.HasPrefix(x.name, "-") {
 			return Permanent(fmt.Errorf("%s %q: not made of letters, digits, _ and -", x.what, x.name))
 		}
+	}
+	if slices.Contains(parents, opt.Chain) || opt.Chain == "OUTPUT" {
+		return Permanent(fmt.Errorf("chain %q: not ours, and keeping our rules in it would remove all others", opt.Chain))
 	}
 	switch opt.Variant {
 	case "", VariantNft, VariantLegacy:

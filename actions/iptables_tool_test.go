@@ -52,6 +52,7 @@ func TestIptablesThatCannotWork(t *testing.T) {
 		"a long chain":     {actions.IptablesOptions{Chain: strings.Repeat("X", 25)}, []string{"chain", "24 characters"}, true},
 		"a strange chain":  {actions.IptablesOptions{Chain: "TAIL BAN"}, []string{"chain", "letters"}, true},
 		"an option":        {actions.IptablesOptions{Chain: "-F"}, []string{"chain", "letters"}, true},
+		"another's chain":  {actions.IptablesOptions{Chain: "INPUT"}, []string{"chain", "not ours"}, true},
 		"a long prefix":    {actions.IptablesOptions{Prefix: strings.Repeat("x", 25)}, []string{"prefix", "24 characters"}, true},
 		"a strange prefix": {actions.IptablesOptions{Prefix: "tail;ban"}, []string{"prefix", "letters"}, true},
 	} {

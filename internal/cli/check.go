@@ -195,14 +195,14 @@ func effect(observe bool, actions []string) string {
 }
 
 func actionText(a *config.Action) string {
-	if a.Type != config.TypeNftables {
+	if !a.Kernel() {
 		return "bans are logged, nothing is enforced"
 	}
 	ports := "all ports"
 	if !a.AllPorts {
 		ports = "ports " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(a.Ports)), ", "), "[]")
 	}
-	text := fmt.Sprintf("table inet %s, %s, compared every %s", a.Table, ports, config.FormatDuration(a.Reconcile))
+	text := fmt.Sprintf("%s, %s, compared every %s", a.Place(), ports, config.FormatDuration(a.Reconcile))
 	if a.CutConnections {
 		text += ", open connections are cut"
 	}

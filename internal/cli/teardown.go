@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/actions"
@@ -14,71 +16,100 @@ func newTeardown(p *Process, path *string) *cobra.Command {
 	var table string
 	c := &cobra.Command{
 		Use:   "teardown",
-		Short: "Remove all bans from the kernel, with our table",
-		Long: `Delete the nftables table of every nftables action in the configuration, with
-all bans in it; nothing else is touched. If there is no configuration in the
-usual place, or one with problems, that is the table "tailban". No daemon is
-needed; one that runs would make its table again or, with protect_table, not let
-go of it: stop it first.`,
+		Short: "Remove all bans from the kernel, with our tables, chains and sets",
+		Long: `Delete what the actions of the configuration have in the kernel, with all bans
+in it: nftables tables, iptables chains and IP sets; nothing else is touched. If
+there is no configuration in the usual place, or one with problems, that is the
+table "tailban", and where iptables is installed the chain "TAILBAN" and its
+sets. No daemon is needed; one that runs would make them again or, with
+protect_table, not let go: stop it first.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			tables := []string{table}
+			list := []config.Action{{Type: config.TypeNftables, Table: table}}
+			ifThere := false
 			if !c.Flags().Changed("table") {
 				var err error
-				if tables, err = configuredTables(p, *path, c.Flags().Changed("config")); err != nil {
+				if list, ifThere, err = configuredPlaces(p, *path, c.Flags().Changed("config")); err != nil {
 					return err
 				}
 			}
-			for _, t := range tables {
-				warnRunning(p, t)
-				existed, err := actions.Teardown(c.Context(), actions.NftablesOptions{Table: t})
-				if err != nil {
-					return err
-				}
-				if existed {
-					fmt.Fprintf(p.Out, "table inet %s removed\n", t)
-				} else {
-					fmt.Fprintf(p.Out, "there is no table inet %s\n", t)
+			var errs []error
+			for i := range list {
+				if err := tearDown(c.Context(), p, &list[i], ifThere); err != nil {
+					errs = append(errs, err)
 				}
 			}
-			return nil
+			return errors.Join(errs...)
 		},
 	}
-	c.Flags().StringVar(&table, "table", actions.DefaultTable, "remove this `table` instead of those configured")
+	c.Flags().StringVar(&table, "table", actions.DefaultTable, "remove this nftables `table` instead of what is configured")
 	return c
 }
 
-// configuredTables lists the tables of the configuration. One that nobody
-// asked for need not be there, or be right: a teardown must always be
-// possible.
-func configuredTables(p *Process, path string, asked bool) ([]string, error) {
+// configuredPlaces lists the actions that have something in the kernel. A
+// configuration that nobody asked for need not be there, or be right: a teardown
+// must always be possible. ifThere is then true: it is not known what is used.
+func configuredPlaces(p *Process, path string, asked bool) (list []config.Action, ifThere bool, err error) {
+	usual := []config.Action{
+		{Type: config.TypeNftables, Table: config.DefaultTable},
+		{Type: config.TypeIptables, Chain: config.DefaultChain, Sets: config.DefaultSets},
+	}
 	cfg, err := config.Load(path, p.Env)
 	if err != nil {
 		if asked {
-			return nil, err
+			return nil, false, err
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(p.Err, "warning: %s can't be used, so only the table %s is removed: see tailban check\n", path, actions.DefaultTable)
+			fmt.Fprintf(p.Err, "warning: %s can't be used, so only what has its usual name is removed: see tailban check\n", path)
 		}
-		return []string{actions.DefaultTable}, nil
+		return usual, true, nil
 	}
-	var tables []string
 	for _, a := range cfg.Actions {
-		if a.Type == config.TypeNftables {
-			tables = append(tables, a.Table)
+		if a.Place() != "" {
+			list = append(list, a)
 		}
 	}
-	if len(tables) == 0 {
-		tables = []string{actions.DefaultTable}
+	if len(list) == 0 {
+		return usual[:1], false, nil
 	}
-	return tables, nil
+	return list, false, nil
 }
 
-// warnRunning says so if a daemon that runs will make the table again.
-func warnRunning(p *Process, table string) {
-	l, err := actions.LockTable(table)
+// tearDown removes what one action has. ifThere says that its programs need not
+// be.
+func tearDown(ctx context.Context, p *Process, a *config.Action, ifThere bool) error {
+	var existed bool
+	var err error
+	switch a.Type {
+	case config.TypeNftables:
+		warnRunning(p, func() (*actions.TableLock, error) { return actions.LockTable(a.Table) })
+		existed, err = actions.Teardown(ctx, actions.NftablesOptions{Table: a.Table})
+	case config.TypeIptables:
+		o := actions.IptablesOptions{Chain: a.Chain, Prefix: a.Sets, Variant: a.Variant}
+		if !ifThere {
+			warnRunning(p, func() (*actions.TableLock, error) { return actions.LockIptables(o) })
+		}
+		existed, err = actions.TeardownIptables(ctx, o)
+		if ifThere && (errors.Is(err, exec.ErrNotFound) || err == nil && !existed) {
+			return nil // nobody has said that there is anything
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case existed:
+		fmt.Fprintln(p.Out, a.Place(), "removed")
+	default:
+		fmt.Fprintln(p.Out, "there is no", a.Place())
+	}
+	return nil
+}
+
+// warnRunning says so if a daemon that runs will make again what is removed.
+func warnRunning(p *Process, lock func() (*actions.TableLock, error)) {
+	l, err := lock()
 	if err != nil {
-		fmt.Fprintf(p.Err, "warning: the daemon runs and will make the table again; stop it first (%v)\n", err)
+		fmt.Fprintf(p.Err, "warning: the daemon runs and will make this again; stop it first (%v)\n", err)
 		return
 	}
 	if w := l.Warning(); w != "" {

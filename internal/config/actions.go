@@ -1,7 +1,10 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -14,6 +17,16 @@ const (
 // Bounds of how many members make a network be banned as one.
 const minMerge, maxMerge = 2, 256
 
+// actionKeys says which types of actions have a key.
+func actionKeys() map[string][]string {
+	filters := []string{TypeNftables, TypeIptables}
+	return map[string][]string{
+		"ports": filters, "verdict": filters, "reconcile": filters, "cut_connections": filters,
+		"table": {TypeNftables}, "protect_table": {TypeNftables}, "merge": {TypeNftables},
+		"chain": {TypeIptables}, "sets": {TypeIptables}, "variant": {TypeIptables},
+	}
+}
+
 // readActions reads the [actions.NAME] tables; without any there is one that
 // logs. names are those of the bad ones, too.
 func readActions(top *section) (actions []Action, names []string) {
@@ -24,28 +37,70 @@ func readActions(top *section) (actions []Action, names []string) {
 	owners := map[string]string{}
 	for _, t := range tables {
 		a := Action{Name: t.name}
+		types := []string{TypeNftables, TypeIptables, TypeLog}
 		if n, ok := t.get("type"); ok {
-			a.Type, _ = n.oneOf(TypeNftables, TypeLog)
+			a.Type, ok = n.oneOf(types...)
+			if !ok {
+				a.Type = ""
+			}
 		} else {
-			t.missing("type", `required: "%s" or "%s"`, TypeNftables, TypeLog)
+			t.missing("type", "required: %s", orList(types))
+		}
+		if a.Type == "" { // reported; which keys it may have is unknown
+			actions = append(actions, a)
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(actionKeys())) {
+			if types := actionKeys()[key]; !slices.Contains(types, a.Type) {
+				if n, ok := t.get(key); ok {
+					n.bad("is for type = %s only", orList(types))
+				}
+			}
+		}
+		if a.Kernel() {
+			readFilter(t, &a)
 		}
 		switch a.Type {
 		case TypeNftables:
 			readNftables(t, &a, owners)
-		case TypeLog:
-			for _, key := range []string{"table", "ports", "reconcile", "verdict", "protect_table", "cut_connections", "merge"} {
-				if n, ok := t.get(key); ok {
-					n.bad("is for type = %q only", TypeNftables)
-				}
-			}
-		default: // reported; which keys it may have is unknown
-			actions = append(actions, a)
-			continue
+		case TypeIptables:
+			readIptables(t, &a, owners)
 		}
 		t.finish()
 		actions = append(actions, a)
 	}
 	return actions, names
+}
+
+// orList is texts in quotes: "a", "b" or "c".
+func orList(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, s := range texts {
+		quoted[i] = strconv.Quote(s)
+	}
+	if n := len(quoted) - 1; n > 0 {
+		return strings.Join(quoted[:n], ", ") + " or " + quoted[n]
+	}
+	return quoted[0]
+}
+
+// readFilter reads what all packet filters have in common.
+func readFilter(t named, a *Action) {
+	a.Ports = []uint16{80, 443}
+	if n, ok := t.get("ports"); ok {
+		a.Ports, a.AllPorts = n.ports()
+	}
+	if n, ok := t.get("verdict"); ok {
+		v, _ := n.oneOf(VerdictDrop, VerdictReject)
+		a.Reject = v == VerdictReject
+	}
+	a.Reconcile = DefaultReconcile
+	if n, ok := t.get("reconcile"); ok {
+		a.Reconcile, _ = n.duration(minReconcile, maxReconcile)
+	}
+	if n, ok := t.get("cut_connections"); ok {
+		a.CutConnections, _ = n.flag()
+	}
 }
 
 // readNftables reads what is particular to nftables. owners says which action
@@ -62,32 +117,87 @@ func readNftables(t named, a *Action, owners map[string]string) {
 			}
 		}
 	}
-	if owner, taken := owners[a.Table]; taken {
-		t.doc.bad(at, "uses table %q, which actions.%s uses as well", a.Table, owner)
-	}
-	owners[a.Table] = a.Name
-
-	a.Ports = []uint16{80, 443}
-	if n, ok := t.get("ports"); ok {
-		a.Ports, a.AllPorts = n.ports()
-	}
-	if n, ok := t.get("verdict"); ok {
-		v, _ := n.oneOf(VerdictDrop, VerdictReject)
-		a.Reject = v == VerdictReject
-	}
+	t.own(at, "table", a.Table, a.Name, owners)
 	if n, ok := t.get("protect_table"); ok {
 		a.Protect, _ = n.flag()
-	}
-	a.Reconcile = DefaultReconcile
-	if n, ok := t.get("reconcile"); ok {
-		a.Reconcile, _ = n.duration(minReconcile, maxReconcile)
-	}
-	if n, ok := t.get("cut_connections"); ok {
-		a.CutConnections, _ = n.flag()
 	}
 	if n, ok := t.get("merge"); ok {
 		a.Merge = n.merge()
 	}
+}
+
+// maxChain is how long the names of chains and the beginnings of those of sets
+// may be: more is put behind them, and the kernel has room for 28 and 31.
+const maxChain = 24
+
+// readIptables reads what is particular to iptables.
+func readIptables(t named, a *Action, owners map[string]string) {
+	a.Chain, a.Sets = DefaultChain, DefaultSets
+	atChain, atSets := t.path, t.path
+	if n, ok := t.get("chain"); ok {
+		atChain = n.path
+		if s, ok := n.text(); ok {
+			a.Chain = s
+			if !isSlug(s) || len(s) > maxChain {
+				n.bad("must be 1 to %d letters, digits, _ and -, beginning with a letter", maxChain)
+			} else if isForeignChain(s) {
+				n.bad("must be a name that neither iptables nor Docker uses: a chain of that name is made and emptied as needed")
+			}
+		}
+	}
+	if n, ok := t.get("sets"); ok {
+		atSets = n.path
+		if s, ok := n.text(); ok {
+			a.Sets = s
+			if !isSlug(s) || len(s) > maxChain {
+				n.bad("must be 1 to %d letters, digits, _ and -, beginning with a letter", maxChain)
+			}
+		}
+	}
+	if t.own(atChain, "chain", a.Chain, a.Name, owners) {
+		t.own(atChain, "chain", a.Chain+"-BAN", a.Name, owners) // the second one of each
+	}
+	t.own(atSets, "sets", a.Sets, a.Name, owners)
+	if n, ok := t.get("variant"); ok {
+		a.Variant, _ = n.oneOf(VariantNft, VariantLegacy)
+	}
+}
+
+// own notes what an action has for itself. It reports false, and that it is bad,
+// if another one has it already.
+func (t named) own(at path, what, name, action string, owners map[string]string) bool {
+	key := what + " " + name
+	owner, taken := owners[key]
+	if taken {
+		t.doc.bad(at, "uses %s %q, which actions.%s uses as well", what, name, owner)
+	}
+	owners[key] = action
+	return !taken
+}
+
+// isForeignChain reports whether a name is one of iptables' own chains and
+// targets, or of Docker's chains. To keep rules of ours in there would remove
+// all others.
+func isForeignChain(s string) bool {
+	switch s {
+	case "INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING", "ACCEPT", "DROP", "QUEUE", "RETURN", "REJECT", "LOG":
+		return true
+	}
+	return strings.HasPrefix(s, "DOCKER")
+}
+
+// isSlug reports whether s is a name without anything that a program could take
+// for something else.
+func isSlug(s string) bool {
+	for i, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '_' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return s != ""
 }
 
 // merge reads of how many members a network is banned as one.

@@ -105,32 +105,66 @@ type Log struct {
 // Types of actions.
 const (
 	TypeNftables = "nftables"
-	TypeLog      = "log" // nothing is enforced, bans are only reported
+	TypeIptables = "iptables" // with IP sets
+	TypeLog      = "log"      // nothing is enforced, bans are only reported
 )
 
-// Verdicts of an action of type TypeNftables.
+// Variants of iptables.
+const (
+	VariantNft    = "nft"
+	VariantLegacy = "legacy"
+)
+
+// Verdicts of an action that is a packet filter.
 const (
 	VerdictDrop   = "drop"
 	VerdictReject = "reject"
 )
 
-// Action is a place where bans are enforced. Fields below Type are zero
-// unless the type is TypeNftables.
+// Action is a place where bans are enforced. Fields below Type are zero unless
+// they are of that type.
 type Action struct {
-	Name      string
-	Type      string // TypeNftables or TypeLog
-	Table     string // name of the table, in the inet family
+	Name string
+	Type string // one of the above
+
+	// Of all packet filters.
+
 	Ports     []uint16
 	AllPorts  bool // every protocol and port; Ports is then empty
 	Reject    bool // what is banned is answered instead of dropped in silence
-	Protect   bool // nobody else may change the table
 	Reconcile time.Duration
 
 	// CutConnections has the connections cut that are open from who is banned.
 	CutConnections bool
 
+	// Of TypeIptables.
+
+	Chain   string // name of the chain
+	Sets    string // what the names of the sets begin with
+	Variant string // VariantNft or VariantLegacy; "": what the program "iptables" is
+
+	// Of TypeNftables.
+
+	Table   string // name of the table, in the inet family
+	Protect bool   // nobody else may change the table
+
 	// Merge is of how many members at least a network is banned as one; 0: none is.
 	Merge int
+}
+
+// Kernel reports whether the kernel enforces its bans.
+func (a *Action) Kernel() bool { return a.Type == TypeNftables || a.Type == TypeIptables }
+
+// Place names what the action has for itself, and no other may work on; "":
+// nothing.
+func (a *Action) Place() string {
+	switch a.Type {
+	case TypeNftables:
+		return "table inet " + a.Table
+	case TypeIptables:
+		return "chain " + a.Chain + " with sets " + a.Sets
+	}
+	return ""
 }
 
 // What is used where the file says nothing.
@@ -144,6 +178,8 @@ const (
 	DefaultMaxFiles         = 4096
 	DefaultFormat           = "combined"
 	DefaultTable            = "tailban"
+	DefaultChain            = "TAILBAN"
+	DefaultSets             = "tailban"
 	DefaultReconcile        = 30 * time.Second
 	DefaultRemember         = detector.DefaultRemember
 )

@@ -157,7 +157,7 @@ func (n node) oneOf(words ...string) (string, bool) {
 			return s, true
 		}
 	}
-	n.bad(`must be "%s"`, strings.Join(words, `" or "`))
+	n.bad("must be %s", orList(words))
 	return "", false
 }
 

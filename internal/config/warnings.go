@@ -90,7 +90,7 @@ func warnPlane(doc *document, c *Config) {
 		return
 	}
 	for _, l := range c.Logs {
-		if l.Rewritten && slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Type == TypeNftables }) {
+		if l.Rewritten && slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Kernel() }) {
 			doc.warn(keyPath("logs", l.Name, "peer"), "the server writes the addresses that a proxy reports: the kernel sees "+
 				"these clients only where they come directly, and a ban stops them only there")
 		}
@@ -99,7 +99,7 @@ func warnPlane(doc *document, c *Config) {
 		return
 	}
 	forwarded := slices.ContainsFunc(c.Logs, func(l Log) bool { return l.logged.Has(parser.FieldForward) })
-	kernel := slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Type == TypeNftables })
+	kernel := slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Kernel() })
 	if forwarded && kernel {
 		doc.warn(keyPath("trusted_proxies"), "clients behind these are banned at their own address, which the kernel sees "+
 			"only where they come directly: through the proxies they still get in")

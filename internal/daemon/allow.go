@@ -131,7 +131,10 @@ type allower interface {
 	SetAllow(ctx context.Context, allow []netip.Prefix) error
 }
 
-var _ allower = (*actions.Nftables)(nil)
+var (
+	_ allower = (*actions.Nftables)(nil)
+	_ allower = (*actions.Iptables)(nil)
+)
 
 // tellAction tells an action who is allowed, whenever that changes.
 func (d *daemon) tellAction(ctx context.Context, e *enforcer, a allower) {

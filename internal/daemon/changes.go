@@ -177,7 +177,7 @@ func actionSettings(c *config.Config) map[string][]setting {
 			verdict = config.VerdictReject
 		}
 		m[a.Name] = []setting{
-			{"type", a.Type}, {"table", a.Table}, {"ports", ports}, {"verdict", verdict},
+			{"type", a.Type}, {"table", a.Table}, {"chain", a.Chain}, {"sets", a.Sets}, {"variant", a.Variant}, {"ports", ports}, {"verdict", verdict},
 			{"protect_table", strconv.FormatBool(a.Protect)}, {"reconcile", a.Reconcile.String()},
 			{"cut_connections", strconv.FormatBool(a.CutConnections)}, {"merge", strconv.Itoa(a.Merge)},
 		}

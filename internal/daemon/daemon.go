@@ -106,7 +106,7 @@ func newDaemon(o Options) *daemon {
 // prepare takes hold of all that run needs.
 func (d *daemon) prepare(ctx context.Context) error {
 	for _, a := range enforcing(d.config) {
-		if err := d.lockTable(a); err != nil {
+		if err := d.lock(a); err != nil {
 			return err
 		}
 	}

@@ -17,13 +17,20 @@ type enforcer struct {
 	name       string
 	enforces   bool // it does more than log
 	config     config.Action
-	options    actions.NftablesOptions // of that type
 	action     actions.Action
 	reconciler *actions.Reconciler
 	merger     *actions.Merger       // before the reconciler; nil: no network is banned as one
 	cutter     *actions.Cutter       // nil: connections are not cut
 	allow      *swap[[]netip.Prefix] // whom to let pass, when that changes; nil: it lets nobody
 	running    []*part               // empty: not started
+
+	// beside makes the same action once more, to list what is held beside the
+	// reconciler's work; nil: it holds nothing that would outlive it.
+	beside func() actions.Action
+
+	// teardown removes all that the action has in the kernel; nil: it has
+	// nothing there.
+	teardown func(context.Context) error
 }
 
 // enforcing lists the configured actions that some jail uses to enforce. No
@@ -51,20 +58,28 @@ func enforcing(c *config.Config) []config.Action {
 	return out
 }
 
-// lockTable locks the table of an action, if it has one and it isn't locked
-// yet.
-func (d *daemon) lockTable(a config.Action) error {
-	if a.Type != config.TypeNftables || d.locks[a.Table] != nil {
+// lock locks what an action has for itself, if it has anything and that isn't
+// locked yet.
+func (d *daemon) lock(a config.Action) error {
+	place := a.Place()
+	if place == "" || d.locks[place] != nil {
 		return nil
 	}
-	l, err := actions.LockTable(a.Table)
+	var l *actions.TableLock
+	var err error
+	switch a.Type {
+	case config.TypeNftables:
+		l, err = actions.LockTable(a.Table)
+	case config.TypeIptables:
+		l, err = actions.LockIptables(iptablesOptions(&a))
+	}
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)
 	}
 	if w := l.Warning(); w != "" {
-		d.Log.Warn("going on without the lock of the table", "action", a.Name, "table", a.Table, "reason", w)
+		d.Log.Warn("going on without a lock", "action", a.Name, "of", place, "reason", w)
 	}
-	d.locks[a.Table] = l
+	d.locks[place] = l
 	return nil
 }
 
@@ -82,7 +97,7 @@ func (d *daemon) makeActions(ctx context.Context) error {
 			return err
 		}
 		d.action = append(d.action, e)
-		if a.Type == config.TypeNftables {
+		if e.beside != nil {
 			d.adoptFrom(ctx, e)
 		}
 	}
@@ -97,12 +112,17 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	case config.TypeLog:
 		e.action = actions.NewLog(log)
 	case config.TypeNftables:
-		e.options = actions.NftablesOptions{
-			Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject, Protect: a.Protect,
-			Allow: d.allow.all(), Protected: d.guard.Protected,
-			Size: setSize(c.MaxBans), Log: log,
-		}
-		e.action = actions.NewNftables(e.options)
+		o := nftablesOptions(&a)
+		o.Allow, o.Protected, o.Size, o.Log = d.allow.all(), d.guard.Protected, setSize(c.MaxBans), log
+		e.action = actions.NewNftables(o)
+		e.beside = func() actions.Action { return actions.NewNftables(o) }
+		e.teardown = func(ctx context.Context) error { _, err := actions.Teardown(ctx, o); return err }
+	case config.TypeIptables:
+		o := iptablesOptions(&a)
+		o.Allow, o.Protected, o.Size, o.Log = d.allow.all(), d.guard.Protected, setSize(c.MaxBans), log
+		e.action = actions.NewIptables(o)
+		e.beside = func() actions.Action { return actions.NewIptables(o) }
+		e.teardown = func(ctx context.Context) error { _, err := actions.TeardownIptables(ctx, o); return err }
 	default:
 		return nil, fmt.Errorf("action %s: no action is of type %q", a.Name, a.Type)
 	}
@@ -111,7 +131,7 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	}
 	o := actions.Options{Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name)}
 	if a.CutConnections {
-		e.cutter = actions.NewCutter(e.options)
+		e.cutter = actions.NewCutter(actions.CutOptions{Ports: a.Ports, AllPorts: a.AllPorts, Protected: d.guard.Protected, Log: log})
 		o.OnChange = e.cutter.Changed
 	}
 	e.reconciler = actions.NewReconciler(o)
@@ -175,12 +195,22 @@ func (d *daemon) stopOld(n *next) {
 
 // list lists what the action holds, beside its reconciler's work.
 func (e *enforcer) list(ctx context.Context) (entries []actions.Entry, err error) {
-	if e.config.Type != config.TypeNftables {
+	if e.beside == nil {
 		return nil, nil
 	}
-	n := actions.NewNftables(e.options)
-	defer func() { err = errors.Join(err, n.Close()) }()
-	return n.List(ctx)
+	a := e.beside()
+	defer func() { err = errors.Join(err, a.Close()) }()
+	return a.List(ctx)
+}
+
+// nftablesOptions are those that the configuration says.
+func nftablesOptions(a *config.Action) actions.NftablesOptions {
+	return actions.NftablesOptions{Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject, Protect: a.Protect}
+}
+
+// iptablesOptions are those that the configuration says.
+func iptablesOptions(a *config.Action) actions.IptablesOptions {
+	return actions.IptablesOptions{Chain: a.Chain, Prefix: a.Sets, Variant: a.Variant, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject}
 }
 
 // stateChanged tells those who follow events when an action fails or is

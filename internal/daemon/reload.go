@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
@@ -174,7 +173,7 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 			n.kept = append(n.kept, e)
 			continue
 		}
-		if err := d.lockTable(a); err != nil {
+		if err := d.lock(a); err != nil {
 			return nil, err
 		}
 		e, err := d.makeEnforcer(a, c)
@@ -275,21 +274,20 @@ func (d *daemon) closeOld(n *next) {
 func (d *daemon) retire(ctx context.Context, n *next) {
 	d.closeOld(n)
 	for _, e := range n.old {
-		if e.config.Type != config.TypeNftables || d.tableUsed(e.config.Table) {
+		place := e.config.Place()
+		if place == "" || d.placeUsed(place) {
 			continue
 		}
-		if _, err := actions.Teardown(context.WithoutCancel(ctx), e.options); err != nil {
+		if err := e.teardown(context.WithoutCancel(ctx)); err != nil {
 			d.Log.Error("an action is gone from the configuration, but its bans can't be removed: they end at their time", "action", e.name, "err", err)
 		}
-		if err := d.locks[e.config.Table].Close(); err != nil {
-			d.Log.Warn("cannot unlock a table", "err", err)
+		if err := d.locks[place].Close(); err != nil {
+			d.Log.Warn("cannot unlock what an action had for itself", "of", place, "err", err)
 		}
-		delete(d.locks, e.config.Table)
+		delete(d.locks, place)
 	}
 }
 
-func (d *daemon) tableUsed(table string) bool {
-	return slices.ContainsFunc(d.enforcers(), func(e *enforcer) bool {
-		return e.config.Type == config.TypeNftables && e.config.Table == table
-	})
+func (d *daemon) placeUsed(place string) bool {
+	return slices.ContainsFunc(d.enforcers(), func(e *enforcer) bool { return e.config.Place() == place })
 }
