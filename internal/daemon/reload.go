@@ -173,6 +173,9 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 			n.kept = append(n.kept, e)
 			continue
 		}
+		if err := d.mayFollow(&a); err != nil {
+			return nil, err
+		}
 		if err := d.lock(a); err != nil {
 			return nil, err
 		}
@@ -188,6 +191,27 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 		}
 	}
 	return n, nil
+}
+
+// mayFollow refuses an action that can't take the place of one that runs: of an
+// iptables action, the one before is removed as a whole or not at all.
+func (d *daemon) mayFollow(a *config.Action) error {
+	if a.Type != config.TypeIptables {
+		return nil
+	}
+	for _, e := range d.enforcers() {
+		old := &e.config
+		chain, sets := old.Chain == a.Chain, old.Sets == a.Sets
+		switch {
+		case old.Type != config.TypeIptables:
+		case chain != sets:
+			return fmt.Errorf("action %s: chain %q with sets %q can't follow chain %q with sets %q: a reload changes both or neither",
+				a.Name, a.Chain, a.Sets, old.Chain, old.Sets)
+		case chain && old.Variant != a.Variant:
+			return fmt.Errorf("action %s: a reload can't change the variant of iptables: stop the daemon, run tailban teardown, and start it with the new variant", a.Name)
+		}
+	}
+	return nil
 }
 
 // change swaps a configuration in. It returns how many bans are not enforced any
