@@ -79,21 +79,9 @@ func (t *Iptables) findTools() error {
 	if t.tools != nil {
 		return nil
 	}
-	var tools []*iptablesOf
-	for _, f := range ipFamilies() {
-		if f.proto == iptables.ProtocolIPv6 && !t.hasIPv6() {
-			t.log.Debug("this kernel has no IPv6: no rules for it")
-			continue
-		}
-		tool, err := findTool(t.opt, f)
-		if err != nil {
-			return err
-		}
-		if first := append(tools, tool)[0]; first.variant != tool.variant {
-			return Permanent(fmt.Errorf("%s is iptables-%s and %s is iptables-%s (choose one variant)",
-				first.path, first.variant, tool.path, tool.variant))
-		}
-		tools = append(tools, tool)
+	tools, err := t.lookForTools()
+	if err != nil {
+		return err
 	}
 	if tools[0].variant == VariantLegacy {
 		if err := mayUseLegacy(tools[0].path); err != nil {
@@ -102,6 +90,39 @@ func (t *Iptables) findTools() error {
 	}
 	t.tools = tools
 	return nil
+}
+
+func (t *Iptables) lookForTools() (tools []*iptablesOf, err error) {
+	for _, f := range ipFamilies() {
+		if f.proto == iptables.ProtocolIPv6 && !t.hasIPv6() {
+			t.log.Debug("this kernel has no IPv6: no rules for it")
+			continue
+		}
+		tool, err := findTool(t.opt, f)
+		if err != nil {
+			return nil, err
+		}
+		if first := append(tools, tool)[0]; first.variant != tool.variant {
+			return nil, Permanent(fmt.Errorf("%s is iptables-%s and %s is iptables-%s (choose one variant)",
+				first.path, first.variant, tool.path, tool.variant))
+		}
+		tools = append(tools, tool)
+	}
+	return tools, nil
+}
+
+// IptablesProgram finds the programs that an action with these options would
+// use, and tells which variant they are. That they may be used is not known.
+func IptablesProgram(opt IptablesOptions) (path, variant string, err error) {
+	t := NewIptables(opt)
+	if err := t.opt.check(); err != nil {
+		return "", "", err
+	}
+	tools, err := t.lookForTools()
+	if err != nil {
+		return "", "", err
+	}
+	return tools[0].path, tools[0].variant, nil
 }
 
 // kernelHasIPv6 is false where IPv6 was left out or switched off at boot, in

@@ -24,7 +24,8 @@ func newCheck(p *Process, path *string) *cobra.Command {
 		Short: "Check the configuration, and show what would run",
 		Long: `Check the configuration, and show what would run. What is allowed but likely
 not meant is a warning: among these, files that aren't there, can't be read, will
-be refused, are in two logs, or hold another format.
+be refused, are in two logs, or hold another format; and an iptables that is
+missing, or is one that the user can't use.
 
 With --user, the files' permissions are compared with what that user may do;
 run as root, so that everything can be looked at. A service with a dynamic
@@ -49,7 +50,7 @@ the groups of its unit.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(cfg.Warnings(), checkFiles(cfg, *path, who)) {
+			for _, w := range slices.Concat(cfg.Warnings(), checkFiles(cfg, *path, who), checkPrograms(cfg, who)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
 			return describe(p.Out, *path, cfg)

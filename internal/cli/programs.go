@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/access"
+	"github.com/tailban/tailban/internal/config"
+)
+
+// checkPrograms returns what will likely go wrong with the programs that actions
+// run, as far as can be told without running them. user is who must be able to;
+// nil: whoever runs this.
+func checkPrograms(c *config.Config, user *access.User) (warnings []config.Problem) {
+	uid := os.Geteuid()
+	if user != nil {
+		uid = int(user.UID)
+	}
+	for _, a := range c.Actions {
+		if a.Type != config.TypeIptables {
+			continue
+		}
+		key := "type"
+		if a.Variant != "" {
+			key = "variant"
+		}
+		at := c.At(0, "actions", a.Name, key)
+		path, variant, err := actions.IptablesProgram(actions.IptablesOptions{Variant: a.Variant})
+		switch {
+		case err != nil:
+			at.Msg = "its bans can't be enforced: " + err.Error()
+		case variant == actions.VariantLegacy && uid != 0:
+			at.Msg = fmt.Sprintf("its bans can't be enforced: %s is iptables-legacy, which works only as root, not as user %d", path, uid)
+		default:
+			continue
+		}
+		warnings = append(warnings, at)
+	}
+	return warnings
+}

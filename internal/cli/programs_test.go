@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tailban/tailban/internal/access"
+	"github.com/tailban/tailban/internal/config"
+)
+
+// What can't work with the iptables that is there is said before it is tried.
+func TestCheckPrograms(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	program := func(name, version string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+version+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := func(more string, uid uint32) string {
+		t.Helper()
+		c, err := config.Parse("jails.toml", []byte("[logs.a]\nfiles = \"/a\"\n[jails.web]\nlimit = 50\nwindow = \"60s\"\nban = \"1h\"\n[actions.fw]\n"+more), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, w := range checkPrograms(c, &access.User{UID: uid}) {
+			lines = append(lines, w.String())
+		}
+		return strings.Join(lines, "\n")
+	}
+	want := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("said\n%s\nwant\n%s", got, want)
+		}
+	}
+	const legacy, nft = "iptables v1.8.9 (legacy)", "iptables v1.8.9 (nf_tables)"
+	for _, name := range []string{"iptables", "ip6tables", "iptables-legacy", "ip6tables-legacy"} {
+		program(name, legacy)
+	}
+	want(said("type = \"iptables\"\n", 0), "")
+	want(said("type = \"iptables\"\n", 65000), "jails.toml:8: actions.fw.type: its bans can't be enforced: "+
+		dir+"/iptables is iptables-legacy, which works only as root, not as user 65000")
+	want(said("type = \"iptables\"\nvariant = \"legacy\"\n", 65000), "jails.toml:9: actions.fw.variant: its bans can't be enforced: "+
+		dir+"/iptables-legacy is iptables-legacy, which works only as root, not as user 65000")
+	want(said("type = \"nftables\"\n", 65000), "")
+	program("iptables", nft)
+	want(said("type = \"iptables\"\n", 0), "jails.toml:8: actions.fw.type: its bans can't be enforced: "+
+		dir+"/iptables is iptables-nft and "+dir+"/ip6tables is iptables-legacy (choose one variant)")
+	program("ip6tables", nft)
+	want(said("type = \"iptables\"\n", 65000), "")
+}
