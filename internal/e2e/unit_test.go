@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// unitUnits are a configuration for each variant of iptables; %s are the drop-ins
+// that our documentation has for them, in its order.
+const unitUnits = `
+mkdir -p "$1/root/srv/log" "$1/root/drop-ins"
+: >"$1/root/srv/log/access.log"
+rm -f "$1/root/run/xtables.lock"
+cat >"$1/root/etc/tailban/jails.toml" <<'TOML'
+[logs.site]
+files = "/srv/log/access.log"
+[jails.web]
+limit = 2
+window = "60s"
+ban = "1h"
+[actions.firewall]
+type = "iptables"
+TOML
+chmod 755 "$1/root/etc/tailban" "$1/root/srv/log"
+chmod 644 "$1/root/etc/tailban/jails.toml" "$1/root/srv/log/access.log"
+cat >"$1/root/drop-ins/nft.conf" <<'UNIT'
+%sUNIT
+cat >"$1/root/drop-ins/legacy.conf" <<'UNIT'
+%sUNIT
+`
+
+// The daemon does its work by iptables under our unit with the drop-ins that the
+// documentation has for it, and says what is missing without: TestInsideUnit.
+func TestUnitForIptables(t *testing.T) {
+	for _, program := range []string{"iptables-nft", "iptables-legacy", "ipset", "systemd-analyze"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("needs iptables, ipset and systemd: ", err)
+		}
+	}
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?ms)^```ini\n(.*?)^```$").FindAllSubmatch(docs, -1)
+	if len(found) != 2 {
+		t.Fatalf("docs/configuration.md has %d drop-ins", len(found))
+	}
+	inMachine(t, fmt.Sprintf(unitUnits, found[0][1], found[1][1]), "TestInsideUnit")
+}
+
+// TestInsideUnit runs in the machine of TestUnitForIptables.
+func TestInsideUnit(t *testing.T) {
+	if os.Getenv(insideSystemd) == "" {
+		t.Skip("runs inside of TestUnitForIptables")
+	}
+	l := &lab{t: t}
+	i := &inside{T: t, wait: l.wait}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(i.run("journalctl", "-q", "-u", "tailban.service", "-o", "cat"))
+		}
+	})
+	said := func() string { return i.run("journalctl", "-q", "-u", "tailban.service", "-o", "cat") }
+	config := func(variant string) {
+		t.Helper()
+		const path = "/etc/tailban/jails.toml"
+		text, err := os.ReadFile(path)
+		if err == nil {
+			before, _, _ := strings.Cut(string(text), "variant")
+			err = os.WriteFile(path, fmt.Appendf(nil, "%svariant = %q\n", before, variant), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropIn := func(name string) {
+		t.Helper()
+		const dir = "/etc/systemd/system/tailban.service.d"
+		i.run("mkdir", "-p", dir)
+		i.run("cp", "/drop-ins/"+name+".conf", dir+"/override.conf")
+		if out := i.run("systemd-analyze", "verify", "tailban.service"); strings.Contains(out, "tailban") {
+			t.Errorf("systemd says of the drop-in %s: %s", name, out)
+		}
+		i.run("systemctl", "daemon-reload")
+	}
+
+	config("nft")
+	i.run("systemctl", "start", "tailban.service")
+	l.wait("the shipped unit to be told what is missing", func() bool { return strings.Contains(said(), "CAP_NET_RAW") })
+	i.run("systemctl", "stop", "tailban.service")
+
+	for n, variant := range []string{"nft", "legacy"} {
+		config(variant)
+		dropIn(variant)
+		i.run("systemctl", "start", "tailban.service")
+		addr := fmt.Sprintf("203.0.113.%d", n+1)
+		f, err := os.OpenFile("/srv/log/access.log", os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf("%s - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"x\"\n", addr, time.Now().Format("02/Jan/2006:15:04:05 -0700"))
+		if _, err := f.WriteString(strings.Repeat(line, 3)); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		l.wait("the ban by "+variant, func() bool { return strings.Contains(i.run("ipset", "save"), "add tailban4 "+addr+" ") })
+		if rules := i.run("iptables-"+variant, "-S"); !strings.Contains(rules, "-A INPUT -j TAILBAN\n") {
+			t.Errorf("the rules of %s are\n%s", variant, rules)
+		}
+		i.run("/usr/local/bin/tailban", "status", "--check")
+		i.run("systemctl", "stop", "tailban.service")
+		if got := i.run("/usr/local/bin/tailban", "teardown"); got != "chain TAILBAN with sets tailban removed\n" {
+			t.Errorf("the teardown said %q", got)
+		}
+	}
+}
