@@ -5,11 +5,14 @@ package actions
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // TeardownIptables removes our jumps, chains and sets with all bans in them, and
 // nothing else. existed says whether there were any. It needs no daemon; one
-// that runs would make them again.
+// that runs would make them again. If the other variant of iptables has
+// chains of these names, from before the variant was changed, they go as well:
+// their rules look into the sets.
 func TeardownIptables(ctx context.Context, opt IptablesOptions) (existed bool, err error) {
 	t := NewIptables(opt)
 	defer func() { err = errors.Join(err, t.Close()) }()
@@ -23,7 +26,17 @@ func TeardownIptables(ctx context.Context, opt IptablesOptions) (existed bool, e
 		return false, err
 	}
 	err = inNetNS(t.opt.NetNS, func() error {
-		for _, tool := range t.tools {
+		tools := t.tools
+		if _, ours := otherRules(t.opt, tools[0].otherVariant()); ours {
+			o := t.opt
+			o.Variant, o.Path = tools[0].otherVariant(), ""
+			other := NewIptables(o)
+			if err := other.findTools(); err != nil {
+				return err
+			}
+			tools = slices.Concat(tools, other.tools)
+		}
+		for _, tool := range tools {
 			yes, err := tool.remove(t.opt)
 			existed = existed || yes
 			if err != nil {

@@ -282,10 +282,7 @@ func (t *Iptables) warnOfOther() {
 		return
 	}
 	t.other = true
-	variant := VariantNft
-	if t.tools[0].variant == VariantNft {
-		variant = VariantLegacy
-	}
+	variant := t.tools[0].otherVariant()
 	_ = inNetNS(t.opt.NetNS, func() error { // who can't look does without
 		if n, ours := otherRules(t.opt, variant); n > 0 {
 			t.log.Warn("another variant of iptables holds rules as well, which the one in use neither shows nor is above",
@@ -294,6 +291,13 @@ func (t *Iptables) warnOfOther() {
 		}
 		return nil
 	})
+}
+
+func (tool *iptablesOf) otherVariant() string {
+	if tool.variant == VariantNft {
+		return VariantLegacy
+	}
+	return VariantNft
 }
 
 // otherRules counts the rules in the table filter of IPv4 that a variant holds.
@@ -319,8 +323,8 @@ func otherRules(opt IptablesOptions, variant string) (n int, ours bool) {
 	for line := range strings.Lines(string(out)) {
 		if strings.HasPrefix(line, "-A ") {
 			n++
-			ours = ours || strings.HasPrefix(line, "-A "+opt.Chain+" ")
 		}
+		ours = ours || strings.TrimSpace(line) == "-N "+opt.Chain
 	}
 	return n, ours
 }

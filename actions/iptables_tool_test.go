@@ -238,6 +238,24 @@ func TestIptablesOtherVariant(t *testing.T) {
 	})
 }
 
+// A teardown removes also what is left of a variant used before, which looks into
+// the same sets.
+func TestTeardownOfBothVariants(t *testing.T) {
+	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
+		needsLegacy(t)
+		ns := newNS(t)
+		preparedIptables(t, ns, actions.IptablesOptions{Variant: actions.VariantNft})
+		preparedIptables(t, ns, actions.IptablesOptions{Variant: actions.VariantLegacy})
+		opt.NetNS = ns.FD()
+		existed, err := actions.TeardownIptables(t.Context(), opt)
+		check(t, err)
+		left := do(t, ns, "iptables-nft -S") + do(t, ns, "ip6tables-nft -S") + do(t, ns, "iptables-legacy -S") + do(t, ns, "ip6tables-legacy -S") + do(t, ns, "ipset save")
+		if !existed || strings.Contains(strings.ToLower(left), "tailban") {
+			t.Errorf("%t, and there is left\n%s", existed, left)
+		}
+	})
+}
+
 func TestLockIptables(t *testing.T) {
 	a := newNS(t)
 	lock := func(opt actions.IptablesOptions) (l *actions.TableLock, err error) {
