@@ -2,6 +2,11 @@
 
 package actions
 
+import (
+	"net/netip"
+	"time"
+)
+
 // ActAsOldKernel makes the action change timeouts as kernels before 6.12 need
 // it.
 func ActAsOldKernel(n *Nftables) { n.renew, n.probed = false, true }
@@ -21,3 +26,37 @@ func ActAsUnprotecting(n *Nftables) { n.flags |= 1 << 7 }
 
 // ActAsWithoutIPv6 makes the action take the kernel for one without IPv6.
 func ActAsWithoutIPv6(t *Iptables) { t.hasIPv6 = func() bool { return false } }
+
+// CommandMemory is what a Command that has programs that end bans remembers.
+type CommandMemory struct{ m memory }
+
+// NewCommandMemory returns an empty one.
+func NewCommandMemory() *CommandMemory { return &CommandMemory{newMemory()} }
+
+// Banned notes a ban.
+func (m *CommandMemory) Banned(target netip.Prefix, until time.Time) { m.m.banned(target, until) }
+
+// Learn takes a listing.
+func (m *CommandMemory) Learn(listed map[netip.Prefix]time.Duration, now time.Time) []Entry {
+	defer m.m.endListing()
+	return m.m.learn(listed, m.m.beginListing(), now, true)
+}
+
+// ParseCommandListing reads a listing: objects if there is a key, or lines.
+func ParseCommandListing(text []byte, key string) map[netip.Prefix]time.Duration {
+	c := &Command{opt: CommandOptions{ListTarget: key, ListSeconds: "t"}}
+	found := map[netip.Prefix]time.Duration{}
+	if c.parseListing(text, found) != nil {
+		return nil
+	}
+	return found
+}
+
+// ExpandCommand fills in what a ban by argv is given for a target.
+func ExpandCommand(argv []string, target netip.Prefix) ([]string, error) {
+	t, err := parseTemplate(verbBan, argv, holes{holeAddress, holeBits, holePrefix, holeFamily}, true)
+	if err != nil {
+		return nil, err
+	}
+	return t.expand(valuesOf(target)), nil
+}

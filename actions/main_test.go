@@ -14,6 +14,9 @@ import (
 const childEnv = "TAILBAN_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == fakeFirewall {
+		os.Exit(runFakeFirewall(os.Args[2:]))
+	}
 	if name := os.Getenv(childEnv); name != "" {
 		os.Exit(runChild(name))
 	}

@@ -26,6 +26,12 @@ const (
 // returns one that holds nothing, whenever it is called; Run prepares and
 // closes it. It may skip the test.
 func Run(t *testing.T, newAction func(t *testing.T) actions.Action) {
+	RunSized(t, large, newAction)
+}
+
+// RunSized is Run with another size of the large batch, for an action whose
+// bans are dear.
+func RunSized(t *testing.T, size int, newAction func(t *testing.T) actions.Action) {
 	tests := []struct {
 		name string
 		f    func(*harness)
@@ -47,7 +53,7 @@ func Run(t *testing.T, newAction func(t *testing.T) actions.Action) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := &harness{T: t, action: newAction(t)}
+			h := &harness{T: t, action: newAction(t), large: size}
 			t.Cleanup(func() {
 				if err := h.action.Close(); err != nil {
 					t.Error("Close: ", err)
@@ -63,6 +69,7 @@ func Run(t *testing.T, newAction func(t *testing.T) actions.Action) {
 type harness struct {
 	*testing.T
 	action actions.Action
+	large  int
 }
 
 func (h *harness) prepare() {
@@ -228,16 +235,16 @@ func mixed(n int, left time.Duration) []actions.Entry {
 }
 
 func largeBatch(h *harness) {
-	all := mixed(large, hour)
+	all, half := mixed(h.large, hour), h.large/2
 	h.apply(all, nil)
 	h.holds(all)
 	for i := range all {
 		all[i].Left = 3 * hour
 	}
 	// One that is absent among those to be removed must not keep the others.
-	gone := append(targets(all[:large/2]), netip.MustParsePrefix("203.0.113.9/32"))
-	h.apply(all[large/2:], gone)
-	h.holds(all[large/2:])
+	gone := append(targets(all[:half]), netip.MustParsePrefix("203.0.113.9/32"))
+	h.apply(all[half:], gone)
+	h.holds(all[half:])
 }
 
 func prepareTwice(h *harness) {
