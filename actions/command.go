@@ -86,8 +86,8 @@ type CommandStats struct {
 //	{until_time} 2026-01-01T00:00:00Z      the end, as in RFC 3339; only in ban
 //
 // {{ and }} stand for braces. An IPv4 address is banned as a /32, an IPv6 one as its /64 if
-// nothing else was configured: a program that is given {address} without
-// {bits} or {prefix} is not asked to ban networks, of whatever length; these
+// nothing else was configured: if ban, unban or check is given {address} without
+// {bits} or {prefix}, networks of whatever length can't be banned; these
 // are rejected with [ErrUnsupported], as are IPv4 networks wider than a /8 and
 // IPv6 ones wider than a /16. If list contains {family} it is run twice, and
 // may contain nothing else.

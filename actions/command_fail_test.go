@@ -92,6 +92,30 @@ func missing(t *testing.T, a actions.Action, all []actions.Entry) (some []action
 	return some
 }
 
+// A target is refused if the program works for others, be it before, and not if
+// it was never seen to work.
+func TestCommandRefusesOne(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(dir+"/bad", []byte("10.1.0.1/32"), 0o600))
+	for _, other := range []bool{true, false} {
+		c := newCommand(t, actions.CommandOptions{
+			Ban: fakeRun(t, dir, "ban", "{prefix}"), Unban: success, Concurrency: 1,
+		})
+		todo := hosts(2) // the bad one comes last
+		if !other {
+			todo = todo[1:]
+		}
+		for try := 1; try <= 5; try++ {
+			err := c.Apply(t.Context(), todo, nil)
+			var rejected *actions.RejectedError
+			if err == nil || errors.As(err, &rejected) != (other && try >= 3) {
+				t.Errorf("another %v, try %d: %v", other, try, err)
+			}
+			todo = hosts(2)[1:]
+		}
+	}
+}
+
 // If nothing works, that is no fault of the targets, and few are tried.
 func TestCommandNothingWorks(t *testing.T) {
 	dir := t.TempDir()

@@ -136,13 +136,13 @@ var commandKinds = []struct {
 	size int // of the large batch
 	make func(t *testing.T, dir string) actions.CommandOptions
 }{
-	{"one by one, in memory", 120, func(t *testing.T, dir string) actions.CommandOptions {
+	{"one by one, in memory", 60, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:   fakeRun(t, dir, "ban", "{address}/{bits}"),
 			Unban: fakeRun(t, dir, "unban", "{prefix}"),
 		}
 	}},
-	{"one by one, checked, ends by itself", 120, func(t *testing.T, dir string) actions.CommandOptions {
+	{"one by one, checked, ends by itself", 60, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:     fakeRun(t, dir, "ban", "{prefix}", "{seconds}"),
 			Unban:   fakeRun(t, dir, "unban", "{prefix}"),
@@ -150,23 +150,23 @@ var commandKinds = []struct {
 			Expires: true,
 		}
 	}},
-	{"one by one, listed, without times", 120, func(t *testing.T, dir string) actions.CommandOptions {
+	{"one by one, listed, without times", 60, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:   fakeRun(t, dir, "ban", "{prefix}"),
 			Unban: fakeRun(t, dir, "unban", "{prefix}"),
 			List:  fakeRun(t, dir, "list"),
 		}
 	}},
-	{"batches, listed, ends by itself", 12000, func(t *testing.T, dir string) actions.CommandOptions {
+	{"batches, listed, ends by itself", 4000, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:     fakeRun(t, dir, "ban"),
 			Unban:   fakeRun(t, dir, "unban"),
 			List:    fakeRun(t, dir, "list"),
 			Expires: true,
-			Batch:   5000,
+			Batch:   1500,
 		}
 	}},
-	{"batches, in memory", 3000, func(t *testing.T, dir string) actions.CommandOptions {
+	{"batches, in memory", 2000, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:   fakeRun(t, dir, "ban"),
 			Unban: fakeRun(t, dir, "unban"),

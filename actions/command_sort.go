@@ -17,9 +17,14 @@ func (c *Command) fits(target netip.Prefix) bool {
 	return target.IsSingleIP() || !c.hostsOnly()
 }
 
-// hostsOnly reports whether the program is told addresses but no lengths.
+// hostsOnly reports whether a program is told addresses but no lengths.
 func (c *Command) hostsOnly() bool {
-	return c.ban.has(holeAddress) && !c.ban.has(holeBits, holePrefix)
+	for _, t := range []template{c.ban, c.unban, c.check} {
+		if t.has(holeAddress) && !t.has(holeBits, holePrefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // sortAdds returns what is to be banned, and what must not or cannot be.
@@ -45,7 +50,7 @@ func (c *Command) sortAdds(add []Entry, now time.Time) (items []*item, rejected 
 
 func (c *Command) misfit(target netip.Prefix) error {
 	if setFor(target) != "" && target == target.Masked() {
-		return fmt.Errorf("%w: ban is given {address} alone, which would be one address of the network (use {prefix}, or {bits} as well)", ErrUnsupported)
+		return fmt.Errorf("%w: a program is given {address} alone, which would be one address of the network (use {prefix}, or {bits} as well)", ErrUnsupported)
 	}
 	return fmt.Errorf("%w (IPv4 from /%d to /32 and IPv6 from /%d to /128 can be, without bits beyond their length)", ErrUnsupported, widest4, widest6)
 }

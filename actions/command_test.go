@@ -126,8 +126,8 @@ out=$1; shift
 } > "$out"`
 	c := newCommand(t, actions.CommandOptions{
 		Ban:   sh(t, script, dir+"/ban", "{prefix}", "-A {address}/{bits};v{family}", "{{{seconds}}}", "$(touch x) `y` *", "{until}", "{until_time}", ""),
-		Unban: sh(t, script, dir+"/unban", "{address}"),
-		Check: sh(t, script, dir+"/check", "{address}"),
+		Unban: sh(t, script, dir+"/unban", "{prefix}"),
+		Check: sh(t, script, dir+"/check", "{prefix}"),
 	})
 	before := time.Now()
 	apply(t, c, ban("2001:db8:0:1::/64", 1999500*time.Millisecond))
@@ -154,7 +154,7 @@ out=$1; shift
 	}
 	for _, verb := range []string{"unban", "check"} {
 		got := read(t, dir+"/"+verb)
-		if !strings.HasPrefix(got, "arg <192.0.2.7>\ncwd /\n") ||
+		if !strings.HasPrefix(got, "arg <192.0.2.7/32>\ncwd /\n") ||
 			!strings.HasSuffix(got, "\n"+`{"verb":"`+verb+`","target":"192.0.2.7/32","address":"192.0.2.7","bits":32,"family":4}`+"\n") {
 			t.Errorf("%s got\n%s", verb, got)
 		}
