@@ -85,12 +85,12 @@ type CommandStats struct {
 //	{until}      1767225600                the end, in Unix time; only in ban
 //	{until_time} 2026-01-01T00:00:00Z      the end, as in RFC 3339; only in ban
 //
-// {{ and }} stand for braces. An IPv4 address is banned as a /32, an IPv6 one as its /64 if
-// nothing else was configured: if ban, unban or check is given {address} without
-// {bits} or {prefix}, networks of whatever length can't be banned; these
-// are rejected with [ErrUnsupported], as are IPv4 networks wider than a /8 and
-// IPv6 ones wider than a /16. If list contains {family} it is run twice, and
-// may contain nothing else.
+// {{ and }} stand for braces. An IPv4 address is banned as a /32, an IPv6
+// one as its /64 if nothing else was configured: if ban, unban or check is
+// given {address} without {bits} or {prefix}, networks of whatever length
+// can't be banned; these are rejected with [ErrUnsupported], as are IPv4
+// networks wider than a /8 and IPv6 ones wider than a /16. If list contains
+// {family} it is run twice, and may contain nothing else.
 //
 // ban, unban and check have the same on standard input, a line of JSON for
 // each target:
@@ -101,10 +101,13 @@ type CommandStats struct {
 // are started once for many targets, read these lines, and can have no
 // placeholders.
 //
-// The working directory is /; the environment is PATH=/usr/sbin:/usr/bin:/sbin:/bin
-// and LC_ALL=C and no more; user and rights are those of the daemon. Nothing
-// that comes from a log gets into arguments, environment or input. Arguments
-// can be seen by every user of the host: no secrets in them.
+// The working directory is /; the environment is
+// PATH=/usr/sbin:/usr/bin:/sbin:/bin and LC_ALL=C and no more; user and
+// rights are those of the daemon. Nothing that comes from a log gets into
+// arguments, environment or input. Nor does the name of a jail: an action
+// holds targets, each for as long as the longest of those who want it
+// banned, and these may change meanwhile. Arguments can be seen by every
+// user of the host: no secrets in them.
 //
 // A run ends after Timeout at the latest: the program's process group gets
 // SIGTERM, and SIGKILL a second later. What a program leaves behind in its
@@ -112,19 +115,20 @@ type CommandStats struct {
 //
 // # What programs have to do
 //
-// Exit status 0 of ban and unban means done, for all targets that were given.
-// Everything else means that any part may be, and is tried again. To ban what is banned
-// sets its time; to unban what is not banned succeeds. A program
-// that fails in that case (ip route del does) is forgiven if check or list
-// then shows the target as it should be.
+// Exit status 0 of ban and unban means done, for all targets that were
+// given. Everything else means that any part may be, and is tried again. To
+// ban what is banned sets its time; to unban what is not banned succeeds. A
+// program that fails in that case (ip route del does) is forgiven if check
+// or list then shows the target as it should be.
 //
 // list has to show what tailban has banned and nothing else: what is listed
-// and is not to be banned is taken out. A line that can't be understood is an
-// error.
+// and is not to be banned is taken out. A line that can't be understood is
+// an error.
 //
-// Without list, what has been applied is kept in memory. After a restart it is empty:
-// everything that should be banned is applied again, and what ended or was
-// lifted while tailban was stopped is not taken out, since nobody knows of it.
+// Without list, what has been applied is kept in memory. After a restart it
+// is empty: everything that should be banned is applied again, and what
+// ended or was lifted while tailban was stopped is not taken out, since
+// nobody knows of it.
 //
 // # When bans end
 //
@@ -136,24 +140,26 @@ type CommandStats struct {
 //
 // Failures are the reconciler's to try again. Of a run for many targets that
 // fails it is not known which it failed for: these targets are then given in
-// smaller groups, down to a single one. A target that has failed three times,
-// in the end alone, while the program has worked for others, is rejected with
-// [ErrRefused], so that it does not make the whole action fail; it is tried
-// again at every full pass. If nothing works, a pass ends after a few runs. A
-// removal that fails is always an error of the whole action.
+// smaller groups, down to a single one. A target that has failed three
+// times, in the end alone, while the program has worked for others, is
+// rejected with [ErrRefused], so that it does not make the whole action
+// fail; it is tried again at every full pass. If nothing works, a pass ends
+// after a few runs. A removal that fails is always an error of the whole
+// action.
 //
 // # Examples
 //
-// Blackhole routes. 116 is the mark by which our routes are told from others;
-// every number that is not in /etc/iproute2/rt_protos will do:
+// Blackhole routes, by which nothing is sent to who is banned, so that no
+// connection comes about. 116 is the mark by which our routes are told from
+// others; every number that is not in /etc/iproute2/rt_protos will do:
 //
 //	ban         = ["/usr/sbin/ip", "route", "replace", "blackhole", "{prefix}", "proto", "116"]
 //	unban       = ["/usr/sbin/ip", "route", "del", "blackhole", "{prefix}", "proto", "116"]
 //	list        = ["/usr/sbin/ip", "-json", "-{family}", "route", "show", "type", "blackhole", "proto", "116"]
 //	list_target = "dst"
 //
-// A router that is reached by SSH; the program there is called "ban", and its
-// user's shell gets the arguments joined by spaces:
+// A router that is reached by SSH; the program there is called "ban", and
+// its user's shell gets the arguments joined by spaces:
 //
 //	ban     = ["/usr/bin/ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "tailban@router", "ban", "add", "{prefix}", "{seconds}"]
 //	unban   = ["/usr/bin/ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "tailban@router", "ban", "del", "{prefix}"]

@@ -42,7 +42,7 @@ func (e permanent) Unwrap() []error { return []error{e.error, ErrPermanent} }
 // Rejection is one addition that an action refused.
 type Rejection struct {
 	Target netip.Prefix
-	Err    error // wraps ErrUnsupported, ErrProtected or ErrOverlaps
+	Err    error // wraps ErrUnsupported, ErrProtected, ErrOverlaps or ErrRefused
 }
 
 // RejectedError says that single additions were refused and that everything
