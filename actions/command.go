@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/tailban/tailban/internal/argv"
 )
 
 // Defaults and bounds of CommandOptions.
@@ -169,7 +171,7 @@ type Command struct {
 	opt CommandOptions
 	log *slog.Logger
 
-	ban, unban, check, list template
+	ban, unban, check, list argv.Template
 
 	work chan struct{} // tokens of runs for Apply
 	ends chan struct{} // and of those for Run, so that neither waits for the other
@@ -211,17 +213,12 @@ func NewCommand(opt CommandOptions) (*Command, error) {
 
 // parse reads the four templates.
 func (c *Command) parse() error {
-	target := holes{holeAddress, holeBits, holePrefix, holeFamily}
-	timed := append(holes{holeSeconds, holeUntil, holeUntilTime}, target...)
-	banned, unbanned := timed, target
-	if c.opt.Batch > 1 {
-		banned, unbanned = nil, nil
-	}
+	batch := c.opt.Batch > 1
 	var errs [4]error
-	c.ban, errs[0] = parseTemplate(verbBan, c.opt.Ban, banned, true)
-	c.unban, errs[1] = parseTemplate(verbUnban, c.opt.Unban, unbanned, true)
-	c.check, errs[2] = parseTemplate(verbCheck, c.opt.Check, target, false)
-	c.list, errs[3] = parseTemplate(verbList, c.opt.List, holes{holeFamily}, false)
+	c.ban, errs[0] = parseTemplate(argv.Ban, c.opt.Ban, batch, true)
+	c.unban, errs[1] = parseTemplate(argv.Unban, c.opt.Unban, batch, true)
+	c.check, errs[2] = parseTemplate(argv.Check, c.opt.Check, batch, false)
+	c.list, errs[3] = parseTemplate(argv.List, c.opt.List, batch, false)
 	return errors.Join(errs[:]...)
 }
 
@@ -244,11 +241,11 @@ func (o CommandOptions) validate() error {
 // if they end at their time.
 func (c *Command) Warnings() []string {
 	switch {
-	case c.opt.Expires && c.list.given():
+	case c.opt.Expires && c.list.Given():
 		return nil
 	case c.opt.Expires:
 		return []string{"without list, a ban that should not be any longer when tailban starts (its address is allowed now, say) stays until its time"}
-	case c.list.given():
+	case c.list.Given():
 		return []string{"bans here outlive a dead daemon: they are taken out when it runs again, not at their time (expires = true if the program ends them itself)"}
 	}
 	return []string{"bans here outlive a dead daemon, and those that end while it does not run stay until somebody takes them out by hand: give list, or expires = true if the program ends them itself"}
@@ -260,7 +257,7 @@ func (c *Command) Outlives() bool { return !c.opt.Expires }
 // Action is what to give to a Reconciler. It is a [Holder] if there is a
 // check.
 func (c *Command) Action() Action {
-	if c.check.given() {
+	if c.check.Given() {
 		return checkedCommand{c}
 	}
 	return c
@@ -272,12 +269,12 @@ func (c *Command) Prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, t := range []template{c.ban, c.unban, c.check, c.list} {
-		if !t.given() {
+	for _, t := range []argv.Template{c.ban, c.unban, c.check, c.list} {
+		if !t.Given() {
 			continue
 		}
-		if err := fitToRun(t.program()); err != nil {
-			return Permanent(fmt.Errorf("%s: %w", t.verb, err))
+		if err := fitToRun(t.Program()); err != nil {
+			return Permanent(fmt.Errorf("%s: %w", t.Verb, err))
 		}
 	}
 	return nil
@@ -291,8 +288,8 @@ func (c *Command) Apply(ctx context.Context, add []Entry, remove []netip.Prefix)
 	}
 	now := time.Now()
 	adds, rejected := c.sortAdds(add, now)
-	jobs := c.jobs(verbUnban, c.sortRemoves(remove, rejected))
-	jobs = append(jobs, c.jobs(verbBan, adds)...)
+	jobs := c.jobs(argv.Unban, c.sortRemoves(remove, rejected))
+	jobs = append(jobs, c.jobs(argv.Ban, adds)...)
 	c.carry(ctx, jobs, c.work, nil)
 	c.confirm(ctx, jobs)
 	c.wakeRun()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/tailban/tailban/internal/argv"
 )
 
 // restAfterEnds is how long Run waits at least after it has taken out bans, so
@@ -53,7 +55,7 @@ func (c *Command) end(ctx context.Context, items []*item) (failed *item, gaveUp 
 		defer c.mu.Unlock()
 		return c.memory.over(it.target, time.Now())
 	}
-	jobs := c.jobs(verbUnban, items)
+	jobs := c.jobs(argv.Unban, items)
 	c.carry(ctx, jobs, c.ends, still)
 	c.confirm(ctx, jobs)
 	c.mu.Lock()

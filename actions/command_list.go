@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tailban/tailban/internal/argv"
 	"github.com/tailban/tailban/internal/term"
 )
 
@@ -34,7 +35,7 @@ func (c *Command) List(ctx context.Context) ([]Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !c.list.given() {
+	if !c.list.Given() {
 		now := time.Now()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -61,14 +62,14 @@ func (c *Command) List(ctx context.Context) ([]Entry, error) {
 // listed runs list and returns the time left of each target; 0: not told.
 func (c *Command) listed(ctx context.Context) (map[netip.Prefix]time.Duration, error) {
 	families := []int{0}
-	if c.list.has(holeFamily) {
+	if c.list.Has(argv.Family) {
 		families = []int{4, 6}
 	}
 	found := map[netip.Prefix]time.Duration{}
 	for _, family := range families {
 		out, cut, err := c.run(ctx, c.list, values{family: family}, nil, maxListing)
 		if err == nil && cut {
-			err = fmt.Errorf("%s wrote more than %d MB", c.list.program(), maxListing>>20)
+			err = fmt.Errorf("%s wrote more than %d MB", c.list.Program(), maxListing>>20)
 		}
 		if err == nil {
 			err = c.parseListing(out, found)
@@ -208,7 +209,7 @@ func parseLeft(s string) (time.Duration, error) {
 // ask runs check.
 func (c *Command) ask(ctx context.Context, target netip.Prefix) (held bool, err error) {
 	v := valuesOf(target)
-	_, _, err = c.run(ctx, c.check, v, v.appendLine(nil, verbCheck), maxSaid)
+	_, _, err = c.run(ctx, c.check, v, v.appendLine(nil, argv.Check), maxSaid)
 	switch {
 	case err == nil:
 		return true, nil
@@ -230,10 +231,10 @@ func exitStatus(err error) int {
 // confirm looks whether what has failed is as it should be nevertheless, as
 // far as that can be told: a program may fail for what is done already.
 func (c *Command) confirm(ctx context.Context, jobs []*job) {
-	byVerb := map[verb][]*item{}
+	byVerb := map[argv.Verb][]*item{}
 	n := 0
 	for _, j := range jobs {
-		if j.verb == verbBan && c.opt.Expires {
+		if j.verb == argv.Ban && c.opt.Expires {
 			continue // it may be there with another time
 		}
 		for _, it := range j.items {
@@ -257,7 +258,7 @@ func (c *Command) confirm(ctx context.Context, jobs []*job) {
 			slots <- struct{}{}
 			all.Go(func() {
 				defer func() { <-slots }()
-				if yes, err := held(it.target); err == nil && yes == (v == verbBan) {
+				if yes, err := held(it.target); err == nil && yes == (v == argv.Ban) {
 					it.err = nil
 					c.mu.Lock()
 					defer c.mu.Unlock()
@@ -272,10 +273,10 @@ func (c *Command) confirm(ctx context.Context, jobs []*job) {
 // lookAt returns how to tell whether a target is banned, n of which are asked
 // for; nil: not at all.
 func (c *Command) lookAt(ctx context.Context, n int) func(netip.Prefix) (bool, error) {
-	if c.check.given() && (n < manyChecks || !c.list.given()) {
+	if c.check.Given() && (n < manyChecks || !c.list.Given()) {
 		return func(target netip.Prefix) (bool, error) { return c.ask(ctx, target) }
 	}
-	if !c.list.given() {
+	if !c.list.Given() {
 		return nil
 	}
 	listed, err := c.listed(ctx)

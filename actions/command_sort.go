@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/tailban/tailban/internal/argv"
 )
 
 // fits reports whether a target can be enforced at all.
@@ -19,8 +21,8 @@ func (c *Command) fits(target netip.Prefix) bool {
 
 // hostsOnly reports whether a program is told addresses but no lengths.
 func (c *Command) hostsOnly() bool {
-	for _, t := range []template{c.ban, c.unban, c.check} {
-		if t.has(holeAddress) && !t.has(holeBits, holePrefix) {
+	for _, t := range []argv.Template{c.ban, c.unban, c.check} {
+		if t.Has(argv.Address) && !t.Has(argv.Bits, argv.Prefix) {
 			return true
 		}
 	}
@@ -68,7 +70,7 @@ func (c *Command) sortRemoves(remove []netip.Prefix, rejected []Rejection) []*it
 	defer c.mu.Unlock()
 	for _, r := range rejected {
 		k := c.memory.known[r.Target]
-		if errors.Is(r.Err, ErrProtected) && (!c.list.given() || k != nil && (k.held || k.maybe)) {
+		if errors.Is(r.Err, ErrProtected) && (!c.list.Given() || k != nil && (k.held || k.maybe)) {
 			items = append(items, &item{target: r.Target})
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tailban/tailban/internal/argv"
 )
 
 const (
@@ -42,14 +44,14 @@ type item struct {
 
 // job is one run.
 type job struct {
-	verb  verb
+	verb  argv.Verb
 	items []*item
 	fails int // of each item before
 }
 
 // jobs divides items into runs: as many as may be in one, fewer of those that
 // have failed.
-func (c *Command) jobs(v verb, items []*item) []*job {
+func (c *Command) jobs(v argv.Verb, items []*item) []*job {
 	byFails := map[int][]*item{}
 	c.mu.Lock()
 	for _, it := range items {
@@ -75,7 +77,7 @@ func (c *Command) carry(ctx context.Context, jobs []*job, tokens chan struct{}, 
 	c.mu.Lock()
 	worked := c.memory.worked
 	c.mu.Unlock()
-	tried := map[verb]*vain{verbBan: {}, verbUnban: {}}
+	tried := map[argv.Verb]*vain{argv.Ban: {}, argv.Unban: {}}
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i, j := range jobs {
@@ -155,8 +157,8 @@ func (c *Command) do(ctx context.Context, j *job, still func(*item) bool, worked
 }
 
 // worked notes that something is as it should be. c.mu must be held.
-func (c *Command) worked(v verb, it *item) {
-	if v == verbBan {
+func (c *Command) worked(v argv.Verb, it *item) {
+	if v == argv.Ban {
 		c.memory.banned(it.target, it.until)
 		c.stats.Banned++
 		return
@@ -210,7 +212,7 @@ func (c *Command) release(items []*item, done chan struct{}) {
 // runFor runs the program for the items of a job.
 func (c *Command) runFor(ctx context.Context, j *job) error {
 	t := c.ban
-	if j.verb == verbUnban {
+	if j.verb == argv.Unban {
 		t = c.unban
 	}
 	now := time.Now()
@@ -218,7 +220,7 @@ func (c *Command) runFor(ctx context.Context, j *job) error {
 	var stdin []byte
 	for i, it := range j.items {
 		v := valuesOf(it.target)
-		if j.verb == verbBan {
+		if j.verb == argv.Ban {
 			v = v.timed(it.until.Sub(now), now)
 		}
 		if i == 0 {
@@ -231,21 +233,21 @@ func (c *Command) runFor(ctx context.Context, j *job) error {
 }
 
 // run runs a program and counts it.
-func (c *Command) run(ctx context.Context, t template, v values, stdin []byte, keep int) (out []byte, cut bool, err error) {
-	out, cut, err = execute(ctx, program{argv: t.expand(v), stdin: stdin, limit: c.opt.Timeout, keep: keep})
+func (c *Command) run(ctx context.Context, t argv.Template, v values, stdin []byte, keep int) (out []byte, cut bool, err error) {
+	out, cut, err = execute(ctx, program{argv: t.Expand(v.fill), stdin: stdin, limit: c.opt.Timeout, keep: keep})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Runs++
 	if err == nil {
 		return out, cut, nil
 	}
-	if t.verb != verbCheck || exitStatus(err) != exitNotThere {
+	if t.Verb != argv.Check || exitStatus(err) != exitNotThere {
 		c.stats.Failures++
 	}
 	if errors.Is(err, errTooLong) {
 		c.stats.Timeouts++
 	}
-	return nil, false, fmt.Errorf("%s: %w", t.program(), err)
+	return nil, false, fmt.Errorf("%s: %w", t.Program(), err)
 }
 
 // verdict is what Apply returns.
@@ -261,7 +263,7 @@ func (c *Command) verdict(ctx context.Context, jobs []*job, rejected []Rejection
 			f.all++
 			switch {
 			case it.err == nil:
-			case j.verb == verbBan && c.memory.refuses(it.target):
+			case j.verb == argv.Ban && c.memory.refuses(it.target):
 				rejected = append(rejected, Rejection{it.target, fmt.Errorf("%w (%d times): %w", ErrRefused, c.memory.fails(it.target), it.err)})
 				c.stats.Refused++
 			default:
@@ -285,7 +287,7 @@ type failures struct {
 	permanent   bool
 }
 
-func (f *failures) put(v verb, it *item) {
+func (f *failures) put(v argv.Verb, it *item) {
 	f.failed++
 	f.permanent = f.permanent || errors.Is(it.err, ErrPermanent)
 	if len(f.named) < maxNamed && !errors.Is(it.err, errNotTried) {

@@ -5,6 +5,8 @@ package actions
 import (
 	"net/netip"
 	"time"
+
+	"github.com/tailban/tailban/internal/argv"
 )
 
 // ActAsOldKernel makes the action change timeouts as kernels before 6.12 need
@@ -53,10 +55,10 @@ func ParseCommandListing(text []byte, key string) map[netip.Prefix]time.Duration
 }
 
 // ExpandCommand fills in what a ban by argv is given for a target.
-func ExpandCommand(argv []string, target netip.Prefix) ([]string, error) {
-	t, err := parseTemplate(verbBan, argv, holes{holeAddress, holeBits, holePrefix, holeFamily}, true)
+func ExpandCommand(args []string, target netip.Prefix) ([]string, error) {
+	t, err := parseTemplate(argv.Unban, args, false, true)
 	if err != nil {
 		return nil, err
 	}
-	return t.expand(valuesOf(target)), nil
+	return t.Expand(valuesOf(target).fill), nil
 }
