@@ -196,7 +196,10 @@ func effect(observe bool, actions []string) string {
 }
 
 func actionText(a *config.Action) string {
-	if !a.Kernel() {
+	switch {
+	case a.Command != nil:
+		return fmt.Sprintf("by %s, compared every %s", a.Command.Ban[0], config.FormatDuration(a.Reconcile))
+	case !a.Kernel():
 		return "bans are logged, nothing is enforced"
 	}
 	ports := "all ports"

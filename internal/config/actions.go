@@ -19,9 +19,11 @@ const minMerge, maxMerge = 2, 256
 
 // actionKeys says which types of actions have a key.
 func actionKeys() map[string][]string {
-	filters := []string{TypeNftables, TypeIptables}
+	filters, programs := []string{TypeNftables, TypeIptables}, []string{TypeCommand}
 	return map[string][]string{
-		"ports": filters, "verdict": filters, "reconcile": filters, "cut_connections": filters,
+		"ports": filters, "verdict": filters, "cut_connections": filters, "reconcile": append(filters, TypeCommand),
+		"ban": programs, "unban": programs, "check": programs, "list": programs, "list_target": programs, "list_seconds": programs,
+		"expires": programs, "batch": programs, "timeout": programs, "concurrency": programs,
 		"table": {TypeNftables}, "protect_table": {TypeNftables}, "merge": {TypeNftables},
 		"chain": {TypeIptables}, "sets": {TypeIptables}, "variant": {TypeIptables},
 	}
@@ -37,7 +39,7 @@ func readActions(top *section) (actions []Action, names []string) {
 	owners := map[string]string{}
 	for _, t := range tables {
 		a := Action{Name: t.name}
-		types := []string{TypeNftables, TypeIptables, TypeLog}
+		types := []string{TypeNftables, TypeIptables, TypeCommand, TypeLog}
 		if n, ok := t.get("type"); ok {
 			a.Type, ok = n.oneOf(types...)
 			if !ok {
@@ -65,6 +67,9 @@ func readActions(top *section) (actions []Action, names []string) {
 			readNftables(t, &a, owners)
 		case TypeIptables:
 			readIptables(t, &a, owners)
+		case TypeCommand:
+			readReconcile(t, &a)
+			readCommand(t, &a)
 		}
 		t.finish()
 		actions = append(actions, a)
@@ -94,12 +99,17 @@ func readFilter(t named, a *Action) {
 		v, _ := n.oneOf(VerdictDrop, VerdictReject)
 		a.Reject = v == VerdictReject
 	}
+	readReconcile(t, a)
+	if n, ok := t.get("cut_connections"); ok {
+		a.CutConnections, _ = n.flag()
+	}
+}
+
+// readReconcile reads how often an action is compared with what it should hold.
+func readReconcile(t named, a *Action) {
 	a.Reconcile = DefaultReconcile
 	if n, ok := t.get("reconcile"); ok {
 		a.Reconcile, _ = n.duration(minReconcile, maxReconcile)
-	}
-	if n, ok := t.get("cut_connections"); ok {
-		a.CutConnections, _ = n.flag()
 	}
 }
 

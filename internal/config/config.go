@@ -106,6 +106,7 @@ type Log struct {
 const (
 	TypeNftables = "nftables"
 	TypeIptables = "iptables" // with IP sets
+	TypeCommand  = "command"  // by programs of the administrator's
 	TypeLog      = "log"      // nothing is enforced, bans are only reported
 )
 
@@ -127,12 +128,15 @@ type Action struct {
 	Name string
 	Type string // one of the above
 
+	// Reconcile is how often what is held is compared with what should be; of all
+	// types but TypeLog.
+	Reconcile time.Duration
+
 	// Of all packet filters.
 
-	Ports     []uint16
-	AllPorts  bool // every protocol and port; Ports is then empty
-	Reject    bool // what is banned is answered instead of dropped in silence
-	Reconcile time.Duration
+	Ports    []uint16
+	AllPorts bool // every protocol and port; Ports is then empty
+	Reject   bool // what is banned is answered instead of dropped in silence
 
 	// CutConnections has the connections cut that are open from who is banned.
 	CutConnections bool
@@ -142,6 +146,9 @@ type Action struct {
 	Chain   string // name of the chain
 	Sets    string // what the names of the sets begin with
 	Variant string // VariantNft or VariantLegacy; "": what the program "iptables" is
+
+	// Command is of TypeCommand.
+	Command *Command
 
 	// Of TypeNftables.
 
@@ -163,6 +170,8 @@ func (a *Action) Place() string {
 		return "table inet " + a.Table
 	case TypeIptables:
 		return "chain " + a.Chain + " with sets " + a.Sets
+	case TypeCommand:
+		return fmt.Sprintf("what %q puts in for action %s", a.Command.Ban, a.Name)
 	}
 	return ""
 }
@@ -181,6 +190,8 @@ const (
 	DefaultChain            = "TAILBAN"
 	DefaultSets             = "tailban"
 	DefaultReconcile        = 30 * time.Second
+	DefaultTimeout          = 10 * time.Second
+	DefaultConcurrency      = 4
 	DefaultRemember         = detector.DefaultRemember
 )
 

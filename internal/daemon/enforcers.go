@@ -28,8 +28,10 @@ type enforcer struct {
 	// reconciler's work; nil: it holds nothing that would outlive it.
 	beside func() actions.Action
 
-	// teardown removes all that the action has in the kernel; nil: it has
-	// nothing there.
+	// ends is what takes out bans at their time; nil: they end by themselves.
+	ends func(context.Context) error
+
+	// teardown removes all that the action holds; nil: it has nothing that stays.
 	teardown func(context.Context) error
 }
 
@@ -72,6 +74,8 @@ func (d *daemon) lock(a config.Action) error {
 		l, err = actions.LockTable(a.Table)
 	case config.TypeIptables:
 		l, err = actions.LockIptables(iptablesOptions(&a))
+	default:
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)
@@ -97,7 +101,7 @@ func (d *daemon) makeActions(ctx context.Context) error {
 			return err
 		}
 		d.action = append(d.action, e)
-		if e.beside != nil {
+		if a.Kernel() { // programs may take long, and tell less
 			d.adoptFrom(ctx, e)
 		}
 	}
@@ -123,6 +127,10 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		e.action = actions.NewIptables(o)
 		e.beside = func() actions.Action { return actions.NewIptables(o) }
 		e.teardown = func(ctx context.Context) error { _, err := actions.TeardownIptables(ctx, o); return err }
+	case config.TypeCommand:
+		if err := d.useCommand(e, &a, log); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, fmt.Errorf("action %s: no action is of type %q", a.Name, a.Type)
 	}
@@ -157,6 +165,13 @@ func (e *enforcer) start(d *daemon) {
 		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 			if err := e.reconciler.Watch(ctx); err != nil {
 				d.Log.Error("an action is no longer listened to", "action", e.name, "err", err)
+			}
+		}))
+	}
+	if e.ends != nil {
+		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
+			if err := e.ends(ctx); err != nil {
+				d.Log.Error("bans are no longer taken out at their time", "action", e.name, "err", err)
 			}
 		}))
 	}

@@ -224,6 +224,8 @@ func fillFrom(ctx context.Context, e *enforcer, bans []control.Ban) {
 	now, patience, ask := time.Now(), listPatience, e.listed
 	if _, ok := e.action.(actions.Holder); ok && len(bans) <= fewBans {
 		patience, ask = heldPatience, e.held
+	} else if e.beside == nil {
+		return // it can't tell
 	}
 	answers, ok := within(ctx, patience, func() []holding { return ask(ctx, targets) })
 	for i, a := range at {
@@ -232,7 +234,7 @@ func fillFrom(ctx context.Context, e *enforcer, bans []control.Ban) {
 			continue
 		}
 		a.Network = answers[i].network
-		fillAt(a, &answers[i].entry, answers[i].yes, answers[i].err, now)
+		fillAt(a, &answers[i], e.config.Kernel(), now)
 	}
 }
 
@@ -284,17 +286,20 @@ func atAction(b *control.Ban, name string) *control.AtAction {
 	return nil
 }
 
-func fillAt(at *control.AtAction, e *actions.Entry, held bool, err error, now time.Time) {
-	if err != nil {
-		at.Err = err.Error()
+// fillAt fills in an answer. counts says that the action counts packets.
+func fillAt(at *control.AtAction, h *holding, counts bool, now time.Time) {
+	if h.err != nil {
+		at.Err = h.err.Error()
 		return
 	}
-	at.Held = &held
-	if held {
-		packets := e.Packets
-		at.Packets = &packets
-		if e.Left > 0 {
-			at.Ends = utc(now.Add(e.Left))
-		}
+	at.Held = &h.yes
+	if !h.yes {
+		return
+	}
+	if counts {
+		at.Packets = &h.entry.Packets
+	}
+	if h.entry.Left > 0 {
+		at.Ends = utc(now.Add(h.entry.Left))
 	}
 }

@@ -305,7 +305,11 @@ func (d *daemon) retire(ctx context.Context, n *next) {
 		if err := e.teardown(context.WithoutCancel(ctx)); err != nil {
 			d.Log.Error("an action is gone from the configuration, but its bans can't be removed: they end at their time", "action", e.name, "err", err)
 		}
-		if err := d.locks[place].Close(); err != nil {
+		l := d.locks[place]
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
 			d.Log.Warn("cannot unlock what an action had for itself", "of", place, "err", err)
 		}
 		delete(d.locks, place)

@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+
+	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/config"
+)
+
+// useCommand makes an action that runs programs.
+func (d *daemon) useCommand(e *enforcer, a *config.Action, log *slog.Logger) error {
+	o := CommandOptions(a)
+	o.Protected, o.Log = d.guard.Protected, log
+	c, err := actions.NewCommand(o)
+	if err != nil {
+		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	for _, w := range c.Warnings() {
+		log.Warn(w)
+	}
+	e.action, e.ends = c.Action(), c.Run
+	if len(o.List) > 0 {
+		e.beside = func() actions.Action { return c } // it lists beside its other work
+	}
+	e.teardown = func(ctx context.Context) error { return unbanAll(ctx, c) }
+	return nil
+}
+
+// unbanAll takes out all that an action holds, as far as it knows.
+func unbanAll(ctx context.Context, a actions.Action) error {
+	entries, err := a.List(ctx)
+	if err != nil {
+		return err
+	}
+	targets := make([]netip.Prefix, len(entries))
+	for i := range entries {
+		targets[i] = entries[i].Target
+	}
+	return a.Apply(ctx, nil, targets)
+}
+
+// CommandOptions are those that the configuration says.
+func CommandOptions(a *config.Action) actions.CommandOptions {
+	c := a.Command
+	return actions.CommandOptions{
+		Ban: c.Ban, Unban: c.Unban, Check: c.Check, List: c.List, ListTarget: c.ListTarget, ListSeconds: c.ListSeconds,
+		Expires: c.Expires, Batch: c.Batch, Timeout: c.Timeout, Concurrency: c.Concurrency,
+	}
+}
