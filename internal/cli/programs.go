@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/access"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/daemon"
 )
 
 // checkPrograms returns what will likely go wrong with the programs that actions
@@ -18,6 +20,9 @@ func checkPrograms(c *config.Config, user *access.User) (warnings []config.Probl
 		uid = int(user.UID)
 	}
 	for _, a := range c.Actions {
+		if a.Type == config.TypeCommand {
+			warnings = append(warnings, checkCommand(c, &a)...)
+		}
 		if a.Type != config.TypeIptables {
 			continue
 		}
@@ -35,6 +40,24 @@ func checkPrograms(c *config.Config, user *access.User) (warnings []config.Probl
 		default:
 			continue
 		}
+		warnings = append(warnings, at)
+	}
+	return warnings
+}
+
+// checkCommand looks whether the programs are there and fit to be run, and says
+// what their bans do while tailban doesn't run.
+func checkCommand(c *config.Config, a *config.Action) (warnings []config.Problem) {
+	command, err := actions.NewCommand(daemon.CommandOptions(a))
+	if err == nil {
+		err = command.Prepare(context.Background())
+	}
+	at := c.At(0, "actions", a.Name, "type")
+	if err != nil {
+		at.Msg = "its bans can't be enforced: " + err.Error()
+		return []config.Problem{at}
+	}
+	for _, at.Msg = range command.Warnings() {
 		warnings = append(warnings, at)
 	}
 	return warnings

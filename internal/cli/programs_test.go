@@ -53,3 +53,40 @@ func TestCheckPrograms(t *testing.T) {
 	program("ip6tables", nft)
 	want(said("type = \"iptables\"\n", 65000), "")
 }
+
+// So is what can't work with the programs of an action, and what their bans do
+// while nobody looks after them.
+func TestCheckCommand(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "ban")
+	said := func(more string) string {
+		t.Helper()
+		c, err := config.Parse("jails.toml", []byte("[logs.a]\nfiles = \"/a\"\n[jails.web]\nlimit = 50\nwindow = \"60s\"\nban = \"1h\"\n[actions.x]\n"+
+			"type = \"command\"\nban = [\""+path+"\"]\nunban = [\""+path+"\"]\n"+more), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, w := range checkPrograms(c, nil) {
+			lines = append(lines, w.String())
+		}
+		return strings.Join(lines, "\n")
+	}
+	want := func(got, want string) {
+		t.Helper()
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("said\n%s\nwant\n%s", got, want)
+		}
+	}
+	const at = "jails.toml:8: actions.x.type: "
+	want(said(""), at+"its bans can't be enforced: ban: stat "+path+": no such file")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want(said(""), at+"its bans can't be enforced: ban: "+path+" is not executable")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want(said(""), at+"bans here outlive a dead daemon")
+	want(said("expires = true\nlist = [\""+path+"\"]\n"), "")
+}

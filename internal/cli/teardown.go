@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/daemon"
 )
 
 func newTeardown(p *Process, path *string) *cobra.Command {
@@ -18,7 +19,8 @@ func newTeardown(p *Process, path *string) *cobra.Command {
 		Use:   "teardown",
 		Short: "Remove all bans from the kernel, with our tables, chains and sets",
 		Long: `Delete what the actions of the configuration have in the kernel, with all bans
-in it: nftables tables, iptables chains and IP sets; nothing else is touched. If
+in it: nftables tables, iptables chains and IP sets; nothing else is touched. The
+programs of an action take out what they list. If
 there is no configuration in the usual place, or one with problems, that is the
 table "tailban", and where iptables is installed the chain "TAILBAN" and its
 sets. No daemon is needed; one that runs would make them again or, with
@@ -93,6 +95,8 @@ func tearDown(ctx context.Context, p *Process, a *config.Action, ifThere bool) e
 		if ifThere && (errors.Is(err, exec.ErrNotFound) || err == nil && !existed) {
 			return nil // nobody has said that there is anything
 		}
+	case config.TypeCommand:
+		return unbanAll(ctx, p, a)
 	}
 	switch {
 	case err != nil:
@@ -102,6 +106,24 @@ func tearDown(ctx context.Context, p *Process, a *config.Action, ifThere bool) e
 	default:
 		fmt.Fprintln(p.Out, "there is no", a.Place())
 	}
+	return nil
+}
+
+// unbanAll has the programs of an action take out what they list.
+func unbanAll(ctx context.Context, p *Process, a *config.Action) error {
+	if len(a.Command.List) == 0 {
+		fmt.Fprintf(p.Err, "warning: what action %s holds is not known, as it has no list: take its bans out by hand, if they don't end by themselves\n", a.Name)
+		return nil
+	}
+	c, err := actions.NewCommand(daemon.CommandOptions(a))
+	if err != nil {
+		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	n, err := actions.UnbanAll(ctx, c)
+	if err != nil {
+		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	fmt.Fprintf(p.Out, "%s of action %s taken out\n", plural(n, "ban"), a.Name)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
@@ -25,21 +24,8 @@ func (d *daemon) useCommand(e *enforcer, a *config.Action, log *slog.Logger) err
 	if len(o.List) > 0 {
 		e.beside = func() actions.Action { return c } // it lists beside its other work
 	}
-	e.teardown = func(ctx context.Context) error { return unbanAll(ctx, c) }
+	e.teardown = func(ctx context.Context) error { _, err := actions.UnbanAll(ctx, c); return err }
 	return nil
-}
-
-// unbanAll takes out all that an action holds, as far as it knows.
-func unbanAll(ctx context.Context, a actions.Action) error {
-	entries, err := a.List(ctx)
-	if err != nil {
-		return err
-	}
-	targets := make([]netip.Prefix, len(entries))
-	for i := range entries {
-		targets[i] = entries[i].Target
-	}
-	return a.Apply(ctx, nil, targets)
 }
 
 // CommandOptions are those that the configuration says.

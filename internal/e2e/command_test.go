@@ -59,6 +59,10 @@ func TestBansByCommand(t *testing.T) {
 	}
 	d = l.tailban(both)
 	l.wait("bans to be compared", func() bool { return d.said("bans compared with what the action held") == 2 })
+	if got := l.teardown(); !strings.Contains(got, "2 bans of action blackhole taken out\n") {
+		t.Errorf("teardown says %s", got)
+	}
+	l.wait("the bans to be made again, as the daemon runs", func() bool { return routed(client) && l.isHeld(client) })
 	l.run(words("unban "+client), client)
 	l.wait("the route to be gone", func() bool { return !routed(client) && routed("2001:db8:77::/64") })
 
