@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// unitUnits are a configuration for each variant of iptables; %s are the drop-ins
-// that our documentation has for them, in its order.
+// unitUnits are a configuration for each variant of iptables, beside an action that
+// runs programs; %s are that, and the drop-ins that our documentation has for them, in
+// its order.
 const unitUnits = `
 mkdir -p "$1/root/srv/log" "$1/root/drop-ins"
 : >"$1/root/srv/log/access.log"
@@ -24,6 +25,7 @@ files = "/srv/log/access.log"
 limit = 2
 window = "60s"
 ban = "1h"
+%s
 [actions.firewall]
 type = "iptables"
 TOML
@@ -35,8 +37,9 @@ cat >"$1/root/drop-ins/legacy.conf" <<'UNIT'
 %sUNIT
 `
 
-// The daemon does its work by iptables under our unit with the drop-ins that the
-// documentation has for it, and says what is missing without: TestInsideUnit.
+// The daemon runs programs under our unit, and does its work by iptables with the
+// drop-ins that the documentation has for it; it says what is missing without:
+// TestInsideUnit.
 func TestUnitForIptables(t *testing.T) {
 	for _, program := range []string{"iptables-nft", "iptables-legacy", "ipset", "systemd-analyze"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -51,7 +54,7 @@ func TestUnitForIptables(t *testing.T) {
 	if len(found) != 2 {
 		t.Fatalf("docs/configuration.md has %d drop-ins", len(found))
 	}
-	inMachine(t, fmt.Sprintf(unitUnits, found[0][1], found[1][1]), "TestInsideUnit")
+	inMachine(t, fmt.Sprintf(unitUnits, blackhole, found[0][1], found[1][1]), "TestInsideUnit")
 }
 
 // TestInsideUnit runs in the machine of TestUnitForIptables.
@@ -90,8 +93,25 @@ func TestInsideUnit(t *testing.T) {
 		i.run("systemctl", "daemon-reload")
 	}
 
+	flood := func(addr string) {
+		t.Helper()
+		f, err := os.OpenFile("/srv/log/access.log", os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		line := fmt.Sprintf("%s - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"x\"\n", addr, time.Now().Format("02/Jan/2006:15:04:05 -0700"))
+		if _, err := f.WriteString(strings.Repeat(line, 3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	config("nft")
 	i.run("systemctl", "start", "tailban.service")
+	flood("203.0.113.9")
+	l.wait("the shipped unit to run programs", func() bool {
+		return strings.Contains(i.run("ip", "route", "show", "proto", "116"), "blackhole 203.0.113.9 ")
+	})
 	l.wait("the shipped unit to be told what is missing", func() bool { return strings.Contains(said(), "CAP_NET_RAW") })
 	i.run("systemctl", "stop", "tailban.service")
 
@@ -100,22 +120,14 @@ func TestInsideUnit(t *testing.T) {
 		dropIn(variant)
 		i.run("systemctl", "start", "tailban.service")
 		addr := fmt.Sprintf("203.0.113.%d", n+1)
-		f, err := os.OpenFile("/srv/log/access.log", os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		line := fmt.Sprintf("%s - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"x\"\n", addr, time.Now().Format("02/Jan/2006:15:04:05 -0700"))
-		if _, err := f.WriteString(strings.Repeat(line, 3)); err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
+		flood(addr)
 		l.wait("the ban by "+variant, func() bool { return strings.Contains(i.run("ipset", "save"), "add tailban4 "+addr+" ") })
 		if rules := i.run("iptables-"+variant, "-S"); !strings.Contains(rules, "-A INPUT -j TAILBAN\n") {
 			t.Errorf("the rules of %s are\n%s", variant, rules)
 		}
 		i.run("/usr/local/bin/tailban", "status", "--check")
 		i.run("systemctl", "stop", "tailban.service")
-		if got := i.run("/usr/local/bin/tailban", "teardown"); got != "chain TAILBAN with sets tailban removed\n" {
+		if got := i.run("/usr/local/bin/tailban", "teardown"); !strings.Contains(got, "chain TAILBAN with sets tailban removed\n") || !strings.Contains(got, " of action blackhole taken out\n") {
 			t.Errorf("the teardown said %q", got)
 		}
 	}
