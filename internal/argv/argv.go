@@ -104,9 +104,9 @@ func Parse(v Verb, args []string, batch bool) (Template, []Wrong) {
 
 func checkPath(pieces []piece) error {
 	switch {
-	case len(pieces) != 1 || pieces[0].hole != "":
+	case len(pieces) > 1 || len(pieces) == 1 && pieces[0].hole != "":
 		return errors.New("the program's path can have no placeholders")
-	case !filepath.IsAbs(pieces[0].text):
+	case len(pieces) == 0 || !filepath.IsAbs(pieces[0].text):
 		return errors.New("the program's path must be absolute, as in /usr/sbin/ip (it is not looked for, and no shell is used)")
 	}
 	return nil
