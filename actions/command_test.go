@@ -80,7 +80,7 @@ func TestNewCommandErrors(t *testing.T) {
 			[]string{"list: argument 1, \"{prefix}\": unknown placeholder {prefix}; there are here: {family}"}},
 		{"log text", actions.CommandOptions{Ban: []string{"/bin/ban", "{line}"}, Unban: good}, []string{"unknown placeholder {line}"}},
 		{"placeholder in the path", actions.CommandOptions{Ban: []string{"/bin/ban{family}"}, Unban: good}, []string{"can have no placeholders"}},
-		{"empty path", actions.CommandOptions{Ban: []string{"", "x"}, Unban: good}, []string{"can have no placeholders"}},
+		{"empty path", actions.CommandOptions{Ban: []string{"", "x"}, Unban: good}, []string{"must be absolute"}},
 		{"open brace", actions.CommandOptions{Ban: []string{"/bin/ban", "a{prefix"}, Unban: good}, []string{"a { without its }"}},
 		{"closed brace", actions.CommandOptions{Ban: []string{"/bin/ban", "a}"}, Unban: good}, []string{"a } without its {"}},
 		{"NUL", actions.CommandOptions{Ban: []string{"/bin/ban", "a\x00b"}, Unban: good}, []string{"NUL"}},
