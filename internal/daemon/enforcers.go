@@ -138,6 +138,9 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		e.allow = newSwap[[]netip.Prefix]()
 	}
 	o := actions.Options{Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name)}
+	if c := a.Command; c != nil { // a program that is late ends, and says so, before the action is late
+		o.Patience = max(actions.DefaultPatience, 2*c.Timeout)
+	}
 	if a.CutConnections {
 		e.cutter = actions.NewCutter(actions.CutOptions{Ports: a.Ports, AllPorts: a.AllPorts, Protected: d.guard.Protected, Log: log})
 		o.OnChange = e.cutter.Changed
