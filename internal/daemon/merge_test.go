@@ -76,7 +76,7 @@ func TestMergedNetwork(t *testing.T) {
 	}
 	l.offend(3, 4)
 	l.holding("192.0.2.0/24", "192.0.2.3/32", "192.0.2.4/32")
-	c.journal.want(t, 1, "network banned as one, as so many of its members are banned", "network", "192.0.2.0/24", "members", 3)
+	c.waitSaid("network banned as one, as so many of its members are banned", "network", "192.0.2.0/24", "members", 3)
 
 	for addr, network := range map[string]netip.Prefix{"192.0.2.1": pfx("192.0.2.0/24"), "192.0.2.4": {}} {
 		at := banOf(l, addr+"/32").Actions[0]
@@ -115,7 +115,7 @@ func TestMergedNetwork(t *testing.T) {
 	}
 	all := []string{"192.0.2.1/32", "192.0.2.2/32", "192.0.2.3/32", "192.0.2.4/32"}
 	l.holding(all...)
-	c.journal.want(t, 1, "network is no longer banned as one, its members are banned one by one", "network", "192.0.2.0/24")
+	c.waitSaid("network is no longer banned as one, its members are banned one by one", "network", "192.0.2.0/24")
 	l.offend(5, 5)
 	l.holding(append(all, "192.0.2.5/32")...)
 	c.stop()
