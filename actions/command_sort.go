@@ -39,11 +39,9 @@ func (c *Command) sortAdds(add []Entry, now time.Time) (items []*item, rejected 
 			rejected = append(rejected, Rejection{e.Target, c.misfit(e.Target)})
 			continue
 		}
-		if c.opt.Protected != nil {
-			if reason, yes := c.opt.Protected(e.Target); yes {
-				rejected = append(rejected, Rejection{e.Target, fmt.Errorf("%w: %s", ErrProtected, reason)})
-				continue
-			}
+		if err := c.opt.Protected.refusal(e.Target); err != nil {
+			rejected = append(rejected, Rejection{e.Target, err})
+			continue
 		}
 		items = append(items, &item{target: e.Target, until: now.Add(e.Left)})
 	}
@@ -54,7 +52,7 @@ func (c *Command) misfit(target netip.Prefix) error {
 	if setFor(target) != "" && target == target.Masked() {
 		return fmt.Errorf("%w: a program is given {address} alone, which would be one address of the network (use {prefix}, or {bits} as well)", ErrUnsupported)
 	}
-	return fmt.Errorf("%w (IPv4 from /%d to /32 and IPv6 from /%d to /128 can be, without bits beyond their length)", ErrUnsupported, widest4, widest6)
+	return errUnfit()
 }
 
 // sortRemoves returns what is to be taken out, with what has become protected

@@ -60,16 +60,7 @@ func (opt IptablesOptions) withDefaults() IptablesOptions {
 	if opt.Prefix == "" {
 		opt.Prefix = DefaultPrefix
 	}
-	if len(opt.Ports) == 0 {
-		opt.Ports = DefaultPorts()
-	}
-	if opt.Size <= 0 {
-		opt.Size = DefaultSize
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
-	opt.Ports = slices.Compact(slices.Sorted(slices.Values(opt.Ports)))
+	filterDefaults(&opt.Ports, &opt.Size, &opt.Log)
 	return opt
 }
 

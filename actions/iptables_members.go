@@ -50,15 +50,12 @@ func (t *Iptables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix
 	if t.sets == nil {
 		return errSetsNotPrepared
 	}
-	adds, rejected := sortAdds(add, ipsetFor, t.opt.Protected)
-	removes := sortRemoves(remove, rejected, ipsetFor)
-	for _, r := range rejected {
-		t.stats.Protected += count(errors.Is(r.Err, ErrProtected))
-		t.stats.Unsupported += count(errors.Is(r.Err, ErrUnsupported))
-	}
-	err := t.change(ctx, adds, removes)
-	if err == nil && len(rejected) > 0 {
-		err = &RejectedError{Rejected: rejected}
+	c := sortChanges(add, remove, ipsetFor, t.opt.Protected)
+	t.stats.Protected += c.protected
+	t.stats.Unsupported += c.unsupported
+	err := t.change(ctx, c.adds, c.removes)
+	if err == nil && len(c.rejected) > 0 {
+		err = &RejectedError{Rejected: c.rejected}
 	}
 	return t.checked(err)
 }

@@ -56,16 +56,7 @@ func (opt NftablesOptions) withDefaults() NftablesOptions {
 	if opt.Table == "" {
 		opt.Table = DefaultTable
 	}
-	if len(opt.Ports) == 0 {
-		opt.Ports = DefaultPorts()
-	}
-	if opt.Size <= 0 {
-		opt.Size = DefaultSize
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
-	opt.Ports = slices.Compact(slices.Sorted(slices.Values(opt.Ports)))
+	filterDefaults(&opt.Ports, &opt.Size, &opt.Log)
 	return opt
 }
 

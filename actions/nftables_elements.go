@@ -45,16 +45,13 @@ func (n *Nftables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix
 	if n.conn == nil {
 		return errNotPrepared
 	}
-	adds, rejected := sortAdds(add, setFor, n.opt.Protected)
-	removes := sortRemoves(remove, rejected, setFor)
-	for _, r := range rejected {
-		n.stats.Protected += count(errors.Is(r.Err, ErrProtected))
-		n.stats.Unsupported += count(errors.Is(r.Err, ErrUnsupported))
-	}
-	overlapping, err := n.change(ctx, adds, removes)
-	rejected = append(rejected, overlapping...)
-	if err == nil && len(rejected) > 0 {
-		err = &RejectedError{Rejected: rejected}
+	c := sortChanges(add, remove, setFor, n.opt.Protected)
+	n.stats.Protected += c.protected
+	n.stats.Unsupported += c.unsupported
+	overlapping, err := n.change(ctx, c.adds, c.removes)
+	c.rejected = append(c.rejected, overlapping...)
+	if err == nil && len(c.rejected) > 0 {
+		err = &RejectedError{Rejected: c.rejected}
 	}
 	return n.checked(err)
 }
