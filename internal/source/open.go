@@ -147,17 +147,15 @@ func (r *follower) newTail(ctx context.Context, out chan<- *Batch, f *os.File, f
 // begin decides where to begin in an open file that is met for the first time,
 // or again. align says that the offset may be inside of a line.
 func (r *follower) begin(ctx context.Context, out chan<- *Batch, f *os.File, id identity, size int64, followed string, starting bool) (b beginning, err error) {
-	if n := r.names.byPath[followed]; n != nil && n.suspect == id {
+	n := r.names.byPath[followed]
+	refused := n != nil && n.suspect == id // in this run, which was said
+	if refused || r.memory.exposed(id, followed) {
 		if size > 0 {
 			r.counts.gaps.Add(1)
 		}
-		return beginning{offset: size, align: true, left: size}, nil
-	}
-	if r.memory.exposed(id, followed) {
-		if size > 0 {
-			r.counts.gaps.Add(1)
+		if !refused {
+			r.log.Warn("log is read again, what was in it by then is left out: any user could write to it", slog.String("path", followed), slog.Int64("from", size))
 		}
-		r.log.Warn("log is read again, what was in it by then is left out: any user could write to it", slog.String("path", followed), slog.Int64("from", size))
 		return beginning{offset: size, align: true, left: size}, nil
 	}
 	s, ok, seen, err := r.memory.match(f, id, size, followed)
