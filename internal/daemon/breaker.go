@@ -40,9 +40,9 @@ const (
 type breaker struct {
 	regulars *regulars
 	jails    map[string]*jailHits
-	spares   map[string]bool // jails that let regulars go for now
-	log      *logState       // whose lines are read just now
-	now      time.Time       // of these
+	held     map[string]state.Hold // jails that only observe, or spare regulars, for now
+	log      *logState             // whose lines are read just now
+	now      time.Time             // of these
 }
 
 // jailHits are the regulars that a jail has banned lately.
@@ -58,7 +58,13 @@ type hit struct {
 }
 
 func newBreaker() *breaker {
-	return &breaker{regulars: newRegulars(), jails: map[string]*jailHits{}, spares: map[string]bool{}}
+	return &breaker{regulars: newRegulars(), jails: map[string]*jailHits{}, held: map[string]state.Hold{}}
+}
+
+// spares reports whether a jail lets regulars go for now.
+func (b *breaker) spares(jail string) bool {
+	h, yes := b.held[jail]
+	return yes && heldMode(&h) == control.ModeSparing
 }
 
 // sparing is the guard as the detector asks it: the never-ban set, the address
@@ -80,7 +86,7 @@ func (s *sparing) Check(jail string, target netip.Prefix, client netip.Addr) (al
 		b.log.misread = fmt.Sprintf("%s %s", client, why)
 		return netip.Prefix{}, why
 	}
-	if b.spares[jail] && b.regulars.has(target, b.now) {
+	if b.spares(jail) && b.regulars.has(target, b.now) {
 		return netip.Prefix{}, "a regular client, and the jail has hit too many of those (tailban resume ends this)"
 	}
 	return allowed, ""
@@ -91,8 +97,8 @@ func (b *breaker) sparedBy(target netip.Prefix, now time.Time) (notes []string) 
 	if !b.regulars.has(target, now) {
 		return nil
 	}
-	for _, jail := range slices.Sorted(maps.Keys(b.spares)) {
-		if b.spares[jail] {
+	for _, jail := range slices.Sorted(maps.Keys(b.held)) {
+		if b.spares(jail) {
 			notes = append(notes, "jail "+jail+" spares it for now, as a regular client: its bans have hit too many of those (tailban resume ends this)")
 		}
 	}

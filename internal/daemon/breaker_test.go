@@ -99,7 +99,7 @@ func TestBreakerTrips(t *testing.T) {
 
 	// After a restart it still does.
 	again := newRig(t, start{config: strict, actions: []string{"firewall"}, loaded: state.Loaded{Holds: []state.Hold{h}}})
-	if again.modeOf("web") != control.ModeSparing || !again.breaker.spares["web"] {
+	if again.modeOf("web") != control.ModeSparing || !again.breaker.spares("web") {
 		t.Errorf("after a restart web is %s", again.modeOf("web"))
 	}
 

@@ -36,7 +36,7 @@ type engine struct {
 	bans       *banTable
 	offences   *history
 	pardons    *pardons
-	held       map[string]state.Hold // jails that only observe for now
+	held       map[string]state.Hold // jails that only observe, or spare regulars, for now; the breaker has it, too
 	steered    map[string]bool       // jails that were held or resumed since the start
 	guard      *guard.Set
 	allow      <-chan allowed // who is allowed, when that changes
@@ -100,7 +100,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		late: d.store.late, guard: d.guard, guarded: d.guard.Version(), allow: d.allow.changed.latest, hub: d.hub,
 		log: d.Log, bans: newBanTable(c.MaxBans), origin: d.Host, put: put, allowLate: d.allowLate, shiftAllowances: d.shiftAllowances,
 		logs: map[string]*logState{}, jails: map[string]*jailState{}, said: newSayer(),
-		pardons: newPardons(), held: map[string]state.Hold{}, steered: map[string]bool{},
+		pardons: newPardons(), held: d.breaker.held, steered: map[string]bool{},
 		through:   map[string]through{},
 		positions: map[state.PositionKey]state.Position{}, gone: map[string]time.Time{}, changed: map[netip.Prefix]struct{}{},
 		snapshots: newSnapshots(d), notes: newNotes(),

@@ -53,7 +53,6 @@ func heldMode(h *state.Hold) string {
 // applyHold has a hold take effect.
 func (e *engine) applyHold(h state.Hold) {
 	e.held[h.Jail] = h
-	e.breaker.spares[h.Jail] = heldMode(&h) == control.ModeSparing
 	e.detect.Hold(h.Jail, heldMode(&h) == control.ModeHeld)
 }
 
@@ -84,7 +83,6 @@ func (e *engine) resume(jail, reason, by string, now time.Time) (*control.HoldRe
 		return &control.HoldResult{Jail: jail, Was: m, Mode: m}, nil
 	}
 	delete(e.held, jail)
-	delete(e.breaker.spares, jail)
 	e.detect.Hold(jail, false)
 	e.update.ForgetHolds = append(e.update.ForgetHolds, jail)
 	e.handOver()

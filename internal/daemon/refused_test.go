@@ -9,17 +9,7 @@ import (
 // proxy: only the guard stands before it.
 const refusing = `
 trusted_proxies = ["10.0.0.0/8"]
-` + site + `
-[jails.web]
-limit = 1000
-window = "60s"
-ban = "1h"
-[deny]
-agents = ["x"]
-ban = "1h"
-[actions.firewall]
-type = "nftables"
-`
+` + site + denying
 
 func TestRefusalIsSaidOnce(t *testing.T) {
 	r := newRig(t, start{config: refusing, actions: []string{"firewall"}})
