@@ -59,6 +59,22 @@ func within[T any](ctx context.Context, patience time.Duration, f func() T) (val
 	return value, false
 }
 
+// answer is within for what can fail. slow is the error of what takes too long.
+func answer[T any](patience time.Duration, slow error, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	r, ok := within(context.Background(), patience, func() (r result) {
+		r.value, r.err = f()
+		return r
+	})
+	if !ok {
+		r.err = slow
+	}
+	return r.value, r.err
+}
+
 // allOf returns a channel that is closed when all parts have ended.
 func allOf(parts []*part) <-chan struct{} {
 	done := make(chan struct{})

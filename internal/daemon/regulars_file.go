@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"time"
 
@@ -84,25 +83,17 @@ func (d *daemon) saveLastRegulars(m *memory, r *state.Regulars) bool {
 // loadRegulars takes up what an earlier daemon knew. It is no reason not to
 // start.
 func (d *daemon) loadRegulars(e *engine) {
-	type result struct {
-		regulars *state.Regulars
-		err      error
-	}
-	r, ok := within(context.Background(), openPatience, func() result {
-		x, err := state.LoadRegulars(e.memory.path)
-		return result{x, err}
+	r, err := answer(openPatience, errOpening, func() (*state.Regulars, error) {
+		return state.LoadRegulars(e.memory.path)
 	})
-	if !ok {
-		r.err = errors.New("the disk does not answer")
+	if err != nil {
+		d.Log.Warn("the breaker knows no regular clients: what was known can't be read", "err", err)
 	}
-	if r.err != nil {
-		d.Log.Warn("the breaker knows no regular clients: what was known can't be read", "err", r.err)
-	}
-	if r.regulars == nil {
+	if r == nil {
 		return
 	}
-	e.breaker.regulars.load(r.regulars.Clients)
-	for _, m := range r.regulars.Logs {
+	e.breaker.regulars.load(r.Clients)
+	for _, m := range r.Logs {
 		if l := e.logs[m.Log]; l != nil {
 			l.majority.days[m.Addr] = dayBits{m.Day, m.Days}
 		}

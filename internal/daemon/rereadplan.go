@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,22 +47,14 @@ func (d *daemon) planWindows(patience time.Duration) *rereadPlan {
 	if d.windows == nil {
 		return nil
 	}
-	type result struct {
-		plan *rereadPlan
-		err  error
-	}
 	c, w, l := d.config, d.windows, d.loaded
-	r, ok := within(context.Background(), patience, func() result {
-		p, err := planReread(c, w, l, d.look)
-		return result{p, err}
+	p, err := answer(patience, errors.New("a disk with logs does not answer"), func() (*rereadPlan, error) {
+		return planReread(c, w, l, d.look)
 	})
-	if !ok {
-		r = result{nil, errors.New("a disk with logs does not answer")}
+	if err != nil {
+		d.Log.Warn("windows begin at zero: the snapshot of what was counted can't be used", "taken", w.Taken.Format(time.RFC3339), "err", err)
 	}
-	if r.err != nil {
-		d.Log.Warn("windows begin at zero: the snapshot of what was counted can't be used", "taken", w.Taken.Format(time.RFC3339), "err", r.err)
-	}
-	return r.plan
+	return p
 }
 
 // planReread compares the positions of a snapshot with those that are stored,

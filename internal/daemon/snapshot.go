@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
@@ -198,20 +197,10 @@ func countedIn(w *state.Windows) *detector.Snapshot {
 // loadWindows reads what an earlier daemon had counted; nil if there is
 // nothing, or nothing that can be used. It is no reason not to start.
 func (d *daemon) loadWindows() *state.Windows {
-	type result struct {
-		windows *state.Windows
-		err     error
-	}
 	path := filepath.Join(d.Config.StateDir, windowsFile)
-	r, ok := within(context.Background(), openPatience, func() result {
-		w, err := state.LoadWindows(path)
-		return result{w, err}
-	})
-	if !ok {
-		r.err = errors.New("the disk does not answer")
+	w, err := answer(openPatience, errOpening, func() (*state.Windows, error) { return state.LoadWindows(path) })
+	if err != nil {
+		d.Log.Warn("windows begin at zero: what was counted before can't be read", "path", path, "err", err)
 	}
-	if r.err != nil {
-		d.Log.Warn("windows begin at zero: what was counted before can't be read", "path", path, "err", r.err)
-	}
-	return r.windows
+	return w
 }

@@ -36,7 +36,7 @@ func newStore(path string, log *slog.Logger) *store {
 	return &store{path: path, log: log, late: make(chan *state.Loaded, 1)}
 }
 
-// errOpening means that the first attempt to open the file has not come back.
+// errOpening means that the first attempt to open a file has not come back.
 var errOpening = errors.New("the disk does not answer")
 
 // start opens the file. If that takes too long it goes on in the background,
