@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/tailban/tailban/internal/netlab"
 )
 
 // fakeLooks is a Cutter that runs under a fake clock and looks at no sockets.
@@ -198,13 +196,9 @@ func TestParseSocketShort(t *testing.T) {
 // A connection that is gone when it is to be ended must not cost the listening
 // socket, which the kernel finds in its place.
 func TestEndSparesListener(t *testing.T) {
-	ns, err := netlab.New()
-	if err != nil {
-		t.Skip("needs network namespaces: ", err)
-	}
-	t.Cleanup(func() { ns.Close() })
+	ns := namespace(t)
 	var listener net.Listener
-	err = ns.Do(func() (err error) {
+	err := ns.Do(func() (err error) {
 		var c net.ListenConfig
 		c.SetMultipathTCP(false) // whose listening sockets the kernel would spare
 		listener, err = c.Listen(t.Context(), "tcp", "127.0.0.1:80")

@@ -11,8 +11,6 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
-
-	"github.com/tailban/tailban/internal/netlab"
 )
 
 func TestTimeoutOf(t *testing.T) {
@@ -98,11 +96,7 @@ func TestAnswered(t *testing.T) {
 
 // An error names the member, those before it are done and those behind are not.
 func TestMemberThatIsRefused(t *testing.T) {
-	ns, err := netlab.New()
-	if err != nil {
-		t.Skip("needs network namespaces: ", err)
-	}
-	defer ns.Close()
+	ns := namespace(t)
 	sets, err := openIPSets(ns.FD())
 	if err != nil {
 		t.Fatal(err)

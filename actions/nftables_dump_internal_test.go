@@ -15,19 +15,12 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/tailban/tailban/internal/netlab"
 )
 
 // Our reading of a set is that of the library.
 func TestDumpIsThatOfTheLibrary(t *testing.T) {
-	ns, err := netlab.New()
-	if err != nil {
-		t.Skip("needs network namespaces: ", err)
-	}
-	defer ns.Close()
-	n := NewNftables(NftablesOptions{NetNS: ns.FD(), Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
-	defer n.Close()
+	ns := namespace(t)
+	n := nftablesIn(t, ns, NftablesOptions{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
 	if err := n.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,6 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"pgregory.net/rapid"
-
-	"github.com/tailban/tailban/internal/netlab"
 )
 
 func TestSetFor(t *testing.T) {
@@ -175,13 +173,8 @@ func TestFingerprint(t *testing.T) {
 
 // Kernels before 5.9 refuse to reject at our hook, as later ones do at this.
 func TestRejectIsRefused(t *testing.T) {
-	ns, err := netlab.New()
-	if err != nil {
-		t.Skip("needs network namespaces: ", err)
-	}
-	defer ns.Close()
-	n := NewNftables(NftablesOptions{NetNS: ns.FD(), Reject: true})
-	defer n.Close()
+	ns := namespace(t)
+	n := nftablesIn(t, ns, NftablesOptions{Reject: true})
 	if err := n.connect(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,19 +12,12 @@ import (
 
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
-
-	"github.com/tailban/tailban/internal/netlab"
 )
 
 // A listing lacks what has moved while it went on, and says that it is not whole.
 func TestTornListing(t *testing.T) {
-	ns, err := netlab.New()
-	if err != nil {
-		t.Skip("needs network namespaces: ", err)
-	}
-	defer ns.Close()
-	n := NewNftables(NftablesOptions{NetNS: ns.FD()})
-	defer n.Close()
+	ns := namespace(t)
+	n := nftablesIn(t, ns, NftablesOptions{})
 	if err := n.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,20 +10,13 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
-
-	"github.com/tailban/tailban/internal/netlab"
 )
 
 // After an overflow the socket takes nothing until it has been drained. Who is
 // told of the overflow is told behind that, and of what happens from then on.
 func TestWatchHearsBehindAnOverflow(t *testing.T) {
-	ns, err := netlab.New()
-	if err != nil {
-		t.Skip("needs network namespaces: ", err)
-	}
-	defer ns.Close()
-	n := NewNftables(NftablesOptions{NetNS: ns.FD()})
-	defer n.Close()
+	ns := namespace(t)
+	n := nftablesIn(t, ns, NftablesOptions{})
 	n.watchBuffer = 256 << 10
 	if err := n.Prepare(t.Context()); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@
 package actions_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -21,14 +20,7 @@ import (
 // a port of the server: the error of connecting or reading.
 func (l *lab) answer(network, from, port string) error {
 	l.Helper()
-	to := "10.1.0.1"
-	local := netip.MustParseAddr(from)
-	if local.Is6() {
-		to = "fd00:1::1"
-	}
-	ctx, cancel := context.WithTimeout(l.Context(), patience)
-	defer cancel()
-	c, err := l.client.DialerFrom(local)(ctx, network, net.JoinHostPort(to, port))
+	c, err := l.dial(network, from, port, patience)
 	if err != nil {
 		return err
 	}

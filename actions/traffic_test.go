@@ -86,10 +86,8 @@ func (l *lab) echo(ns *netlab.NS, port string) {
 	})
 }
 
-// passes connects from an address of the client to a port of the server,
-// sends a few bytes and reports whether they come back.
-func (l *lab) passes(network, from, port string, limit time.Duration) bool {
-	l.Helper()
+// dial connects from an address of the client to a port of the server.
+func (l *lab) dial(network, from, port string, limit time.Duration) (net.Conn, error) {
 	to := "10.1.0.1"
 	local := netip.MustParseAddr(from)
 	if local.Is6() {
@@ -97,7 +95,14 @@ func (l *lab) passes(network, from, port string, limit time.Duration) bool {
 	}
 	ctx, cancel := context.WithTimeout(l.Context(), limit)
 	defer cancel()
-	c, err := l.client.DialerFrom(local)(ctx, network, net.JoinHostPort(to, port))
+	return l.client.DialerFrom(local)(ctx, network, net.JoinHostPort(to, port))
+}
+
+// passes connects from an address of the client to a port of the server,
+// sends a few bytes and reports whether they come back.
+func (l *lab) passes(network, from, port string, limit time.Duration) bool {
+	l.Helper()
+	c, err := l.dial(network, from, port, limit)
 	if err != nil {
 		return false
 	}
