@@ -163,7 +163,8 @@ func (m *mergeModel) wrong(held map[netip.Prefix]heldAs) string {
 func (m *mergeModel) idle(held map[netip.Prefix]heldAs) string {
 	now := time.Now()
 	for p, until := range m.bans {
-		if !isMember(p) || !until.After(now) || m.members(around(p), now) < m.least {
+		// What is held may end as much sooner as wrong lets it.
+		if !isMember(p) || !until.After(now) || m.members(around(p), now.Add(m.slack(0))) < m.least {
 			continue
 		}
 		n, free := around(p), true
