@@ -17,7 +17,7 @@ import (
 func TestDocumentedConfigurations(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^```toml\n(.*?)^```$")
 	found := 0
-	for _, file := range []string{"README.md", "docs/configuration.md", "docs/concepts.md", "docs/formats.md", "docs/sources.md"} {
+	for _, file := range []string{"README.md", "docs/configuration.md", "docs/concepts.md", "docs/formats.md", "docs/sources.md", "docs/notify.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -24,8 +24,8 @@ func newCheck(p *Process, path *string) *cobra.Command {
 		Short: "Check the configuration, and show what would run",
 		Long: `Check the configuration, and show what would run. What is allowed but likely
 not meant is a warning: among these, files that aren't there, can't be read, will
-be refused, are in two logs, or hold another format; and an iptables that is
-missing, or is one that the user can't use.
+be refused, are in two logs, or hold another format; an iptables that is
+missing, or is one that the user can't use; and secrets that can't be used.
 
 With --user, the files' permissions are compared with what that user may do;
 run as root, so that everything can be looked at. A service with a dynamic
@@ -50,7 +50,7 @@ the groups of its unit.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(cfg.Warnings(), checkFiles(cfg, *path, who), checkPrograms(cfg, who)) {
+			for _, w := range slices.Concat(cfg.Warnings(), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkNotify(cfg, who)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
 			return describe(p.Out, *path, cfg)
@@ -97,6 +97,11 @@ func describe(w io.Writer, path string, c *config.Config) error {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\n", a.Name, a.Type, actionText(&a))
 	}
 	tw.Flush()
+	if len(c.Notify) > 0 {
+		fmt.Fprintln(&b, "\nNotify")
+		describeNotify(tw, c)
+		tw.Flush()
+	}
 	fmt.Fprintln(&b, "\nLists")
 	fmt.Fprintf(tw, "  trusted_proxies\t%s\n", plural(len(c.TrustedProxies), "range"))
 	fmt.Fprintf(tw, "  allow\t%s\n", plural(len(c.Allow), "range"))

@@ -112,6 +112,7 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 		newCheck(p, &path),
 		newProbe(p, &path),
 		newTeardown(p, &path),
+		newNotify(p, &path),
 		newStatus(a),
 		newBans(a),
 		newExplain(a, func(c *config.Config, q control.LineQuery) (*control.LineExplanation, error) {

@@ -75,7 +75,7 @@ func showEventLine(s *screen, e *control.Event) {
 		kind.style = odd
 	case "alarm", control.EventLost:
 		kind.style = bad
-	case "end", "unban", "allow", "resume":
+	case "end", "unban", "allow", "resume", "recover":
 		kind.style = good
 	}
 	s.print(clock(e.Time), "  ", kind, strings.TrimRight(eventText(e), " "))

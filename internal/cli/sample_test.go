@@ -75,6 +75,11 @@ func busyStatus() *control.Status {
 				Desired: 87, Pending: 9, LastPass: at(-15 * minute), Rejected: 4,
 			},
 		},
+		Notify: []control.NotifyStatus{
+			{Name: "chat", Format: "slack", Since: at(-3 * day), Sent: 1_204, LastSent: at(-41)},
+			{Name: "ops", Format: "json", Failing: true, Since: at(-5 * minute), Err: "it answers 503 Service Unavailable", Sent: 12, LastSent: at(-6 * hour), Waiting: 31, Lost: 2},
+			{Name: "phone", Format: "ntfy"},
+		},
 		Budgets: []control.Budget{
 			{Name: "windows", Unit: "bytes", Used: 41_943_040, Limit: 67_108_864},
 			{Name: "bans", Unit: "bans", Used: 499, Limit: 100_000},
@@ -88,7 +93,7 @@ func busyStatus() *control.Status {
 func calmStatus() *control.Status {
 	s := busyStatus()
 	s.Healthy, s.Problems = true, []control.Problem{}
-	s.Jails, s.Logs, s.Actions, s.Budgets = s.Jails[:1], s.Logs[:1], s.Actions[:1], s.Budgets[:2]
+	s.Jails, s.Logs, s.Actions, s.Budgets, s.Notify = s.Jails[:1], s.Logs[:1], s.Actions[:1], s.Budgets[:2], nil
 	s.Logs[0].Files = s.Logs[0].Files[:1]
 	return s
 }

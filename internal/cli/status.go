@@ -80,6 +80,10 @@ func showStatus(s *screen, st *control.Status) {
 	logsTable(st).write(s)
 	s.section("Actions")
 	actionsTable(st).write(s)
+	if len(st.Notify) > 0 {
+		s.section("Notify")
+		notifyTable(st).write(s)
+	}
 	s.section("Budgets")
 	budgetsTable(st).write(s)
 }
@@ -322,6 +326,29 @@ func cutText(c *control.CutStatus) string {
 		text += "; of " + many(c.Dropped, "ban") + " none were looked for"
 	}
 	return text
+}
+
+// notifyTable tells of those who are told. That one fails is for its reader to
+// judge: nothing else depends on it.
+func notifyTable(st *control.Status) *table {
+	t := &table{head: []string{"notify", "format", "state", "sent", "waiting", "last sent"}, shrink: []int{0}}
+	for _, x := range st.Notify {
+		state := styled{"works", good}
+		switch {
+		case x.Failing:
+			state = styled{"failing", bad}
+		case x.Sent == 0:
+			state = styled{"idle", plain}
+		}
+		t.row(x.Name, x.Format, state, words.Thousands(x.Sent), words.Thousands(x.Waiting), ago(st.Now, x.LastSent))
+		if x.Failing {
+			t.note("it began to fail %s: %s", ago(st.Now, x.Since), x.Err)
+		}
+		if x.Lost > 0 {
+			t.note("%s in messages that were refused for good", many(x.Lost, "event"))
+		}
+	}
+	return t
 }
 
 func budgetsTable(st *control.Status) *table {

@@ -41,6 +41,11 @@ func readActions(top *section) (actions []Action, names []string) {
 		a := Action{Name: t.name}
 		types := []string{TypeNftables, TypeIptables, TypeCommand, TypeLog}
 		if n, ok := t.get("type"); ok {
+			if n.v == "webhook" {
+				n.bad("enforces nothing, so it is no action: [notify.NAME] is for webhooks")
+				actions = append(actions, a)
+				continue
+			}
 			a.Type, ok = n.oneOf(types...)
 			if !ok {
 				a.Type = ""

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/detector"
+	"github.com/tailban/tailban/internal/notify"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -32,6 +33,7 @@ type Config struct {
 	Wanted  []detector.Wanted // machines let pass by their agent
 	Deny    *detector.Deny    // nil: nobody is denied
 	Actions []Action          // at least one, except in Builtin
+	Notify  []notify.Options  // who is told what happens; their Host is empty
 
 	StateDir   string // absolute
 	RuntimeDir string // of the control sockets, absolute; "", in Builtin: there are none

@@ -72,6 +72,7 @@ func read(top *section, env []string) *Config {
 	c.Jails, names = readJails(top, &refs, defaults)
 	c.Deny = readDeny(top, &refs, defaults, c)
 	c.Wanted = readWanted(top)
+	c.Notify = readNotify(top, env)
 	top.finish()
 
 	override(top.doc, env, c.Jails, names)

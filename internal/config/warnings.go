@@ -19,6 +19,7 @@ func warn(doc *document, c *Config) {
 	warnExcluded(doc, c)
 	warnForgotten(doc, c)
 	warnDenied(doc, c)
+	warnNotify(doc, c)
 }
 
 // warnLogs is about logs that can't do what is asked of them.

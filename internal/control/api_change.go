@@ -8,7 +8,7 @@ import (
 // Event is something that happened.
 type Event struct {
 	Time    time.Time    `json:"time"`
-	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, allow-end, hold, resume, confirm, reload, alarm, lost
+	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, allow-end, hold, resume, confirm, reload, alarm, recover, lost
 	Target  netip.Prefix `json:"target,omitzero"`
 	Client  netip.Addr   `json:"client,omitzero"`
 	Jail    string       `json:"jail,omitempty"`

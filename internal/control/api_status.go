@@ -14,6 +14,7 @@ type Status struct {
 	Jails    []JailStatus   `json:"jails"`
 	Logs     []LogStatus    `json:"logs"`
 	Actions  []ActionStatus `json:"actions"`
+	Notify   []NotifyStatus `json:"notify,omitempty"`
 	Budgets  []Budget       `json:"budgets"`
 	Bans     int            `json:"bans"` // targets in force or, by jails that observe, not
 
@@ -153,6 +154,20 @@ type CutStatus struct {
 	Connections uint64 `json:"connections"`     // cut
 	Failed      uint64 `json:"failed"`          // that could not be cut
 	Dropped     uint64 `json:"dropped_targets"` // bans whose connections were not looked for
+}
+
+// NotifyStatus is somebody who is told what happens. That they aren't is no
+// problem of the daemon's.
+type NotifyStatus struct {
+	Name     string    `json:"name"`
+	Format   string    `json:"format"`
+	Failing  bool      `json:"failing"`
+	Since    time.Time `json:"since,omitzero"` // of failing, or of working again
+	Err      string    `json:"error,omitempty"`
+	Sent     uint64    `json:"sent"` // messages
+	LastSent time.Time `json:"last_sent,omitzero"`
+	Waiting  int       `json:"waiting"` // events that are not told yet
+	Lost     uint64    `json:"lost"`    // events in messages that were refused for good
 }
 
 // Budget is something bounded.

@@ -42,7 +42,7 @@ func changes(was, c *config.Config) []string {
 		name string
 		of   func(*config.Config) map[string][]setting
 	}{
-		{"logs", logSettings}, {"jails", jailSettings}, {"wanted", wantedSettings}, {"actions", actionSettings},
+		{"logs", logSettings}, {"jails", jailSettings}, {"wanted", wantedSettings}, {"actions", actionSettings}, {"notify", notifySettings},
 	} {
 		before, after := group.of(was), group.of(c)
 		for _, name := range slices.Sorted(maps.Keys(both(before, after))) {
@@ -181,8 +181,46 @@ func actionSettings(c *config.Config) map[string][]setting {
 			{"protect_table", strconv.FormatBool(a.Protect)}, {"reconcile", a.Reconcile.String()},
 			{"cut_connections", strconv.FormatBool(a.CutConnections)}, {"merge", strconv.Itoa(a.Merge)},
 		}
+		c := config.Command{}
+		if a.Command != nil {
+			c = *a.Command
+		}
+		m[a.Name] = append(m[a.Name],
+			setting{"ban", argsText(c.Ban)}, setting{"unban", argsText(c.Unban)}, setting{"check", argsText(c.Check)}, setting{"list", argsText(c.List)},
+			setting{"list_target", c.ListTarget}, setting{"list_seconds", c.ListSeconds}, setting{"expires", strconv.FormatBool(c.Expires)},
+			setting{"batch", strconv.Itoa(c.Batch)}, setting{"timeout", c.Timeout.String()}, setting{"concurrency", strconv.Itoa(c.Concurrency)})
 	}
 	return m
+}
+
+// argsText writes a program and its arguments.
+func argsText(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%q", args)
+}
+
+// notifySettings has no address: it may be a secret.
+func notifySettings(c *config.Config) map[string][]setting {
+	m := map[string][]setting{}
+	for i := range c.Notify {
+		o := &c.Notify[i]
+		m[o.Name] = []setting{
+			{"format", o.Format}, {"url_file", o.URL.Path}, {"key_file", o.Key.Path}, {"token_file", o.Token.Path},
+			{"events", fmt.Sprint(o.Kinds)}, {"interval", config.FormatDuration(o.Interval)}, {"per_hour", strconv.Itoa(o.PerHour)},
+			{"url", hidden(o.URL.Text)},
+		}
+	}
+	return m
+}
+
+// hidden tells texts apart without showing them: as text too long to be shown.
+func hidden(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.Repeat(" ", longText+1) + s
 }
 
 func topSettings(c *config.Config) []setting {

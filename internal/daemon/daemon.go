@@ -159,6 +159,8 @@ type daemon struct {
 	action []*enforcer
 	hosts  *hosts
 
+	notifiers []*notifier
+
 	locks map[string]*actions.TableLock // by table; for prepare and reload
 }
 
@@ -202,6 +204,10 @@ func (d *daemon) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	notifiers, err := d.makeNotifiers(d.config, nil)
+	if err != nil {
+		return err
+	}
 	d.loadRegulars(engine)
 	engine.restore(d)
 
@@ -214,6 +220,7 @@ func (d *daemon) run(ctx context.Context) error {
 	engine.snapshots.flush = d.writer.Flush
 	servers := []*part{d.startWriter(), d.startGuard(), startPart(d.serving, d.sessions.Run), d.startAllowances(), startPart(d.serving, engine.snapshots.run),
 		startPart(d.serving, func(ctx context.Context) { d.remember(ctx, engine.memory) })}
+	d.useNotifiers(notifiers)
 	keeper := d.startKeeper()
 	d.hosts.start(d)
 	for _, e := range d.action {
@@ -267,6 +274,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.mu.Unlock()
 	d.await(servers, serverPatience, "an action or the state file")
+	d.awaitNotifiers()
 	if !waitFor(keeper.done, lastWords) {
 		d.Log.Warn("the copy of the configuration is not written: does the disk hang?")
 	}

@@ -235,14 +235,14 @@ func iptablesOptions(a *config.Action) actions.IptablesOptions {
 // contested, and when that is over.
 func (d *daemon) stateChanged(name string) func(actions.State) {
 	return func(s actions.State) {
-		text := "bans are enforced again"
+		ev := recovery(s.Since, "action "+name+": bans are enforced again")
 		switch {
 		case s.Failing:
-			text = "bans are not enforced: " + s.Err.Error()
+			ev = alarm(s.Since, "action "+name+": bans are not enforced: "+s.Err.Error())
 		case s.Contested:
-			text = "somebody else changes its bans or rules again and again, so repairs wait"
+			ev = alarm(s.Since, "action "+name+": somebody else changes its bans or rules again and again, so repairs wait")
 		}
-		d.hub.publish(alarm(s.Since, "action "+name+": "+text))
+		d.hub.publish(ev)
 	}
 }
 

@@ -66,6 +66,11 @@ func alarm(now time.Time, text string) control.Event {
 	return control.Event{Time: now, Kind: "alarm", Reason: text}
 }
 
+// recovery is an event that takes back an alarm.
+func recovery(now time.Time, text string) control.Event {
+	return control.Event{Time: now, Kind: "recover", Reason: text}
+}
+
 // quote is text of a person's in a message to that person.
 func quote(s string) string { return strconv.Quote(s) }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/notify"
 )
 
 const (
@@ -20,9 +21,10 @@ const (
 
 // hub hands what happens to those who follow it. Publishing never waits.
 type hub struct {
-	n         atomic.Int32 // followers, for a quick look
+	n         atomic.Int32 // followers and notifiers, for a quick look
 	mu        sync.Mutex
 	followers map[chan control.Event]struct{}
+	notifiers []*notify.Notifier
 }
 
 func newHub() *hub { return &hub{followers: map[chan control.Event]struct{}{}} }
@@ -39,6 +41,9 @@ func (h *hub) publish(ev control.Event) {
 	ev.Time, ev.Until = utc(ev.Time), utc(ev.Until)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, n := range h.notifiers {
+		n.Publish(toldOf(&ev))
+	}
 	for c := range h.followers {
 		select {
 		case c <- ev:
@@ -46,6 +51,14 @@ func (h *hub) publish(ev control.Event) {
 			h.drop(c)
 		}
 	}
+}
+
+// tell has these notifiers told from now on, and no others.
+func (h *hub) tell(all []*notify.Notifier) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n.Add(int32(len(all) - len(h.notifiers)))
+	h.notifiers = all
 }
 
 // follow returns a channel of events that is closed when ctx is done. The

@@ -68,6 +68,8 @@ type next struct {
 	stop     []string    // logs that are gone
 	start    []string    // logs that are new
 	newNames bool        // other host names are allowed
+
+	notifiers []*notifier
 }
 
 // reload goes on with the configuration as it is in its file now: it reads all
@@ -190,6 +192,12 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 			n.old = append(n.old, e)
 		}
 	}
+	d.mu.Lock()
+	running := d.notifiers
+	d.mu.Unlock()
+	if n.notifiers, err = d.makeNotifiers(c, running); err != nil {
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -266,6 +274,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 		d.follow(logNamed(n.config, name), positions)
 	}
 	d.retire(ctx, n)
+	d.useNotifiers(n.notifiers)
 	d.keepConfig(n.config)
 	d.mu.Lock()
 	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil

@@ -72,6 +72,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		a.Seen, a.SeenForwarded = seen[e.name].requests, seen[e.name].forwarded
 		s.Actions = append(s.Actions, a)
 	}
+	s.Notify = d.notifyStatus()
 	w := d.writer.Stats()
 	if w.Failing {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})

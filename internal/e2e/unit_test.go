@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +15,8 @@ import (
 )
 
 // unitUnits are a configuration for each variant of iptables, beside an action that
-// runs programs; %s are that, and the drop-ins that our documentation has for them, in
-// its order.
+// runs programs, with somebody who is told; %s are that, and the drop-ins that our
+// documentation has for them, in its order.
 const unitUnits = `
 mkdir -p "$1/root/srv/log" "$1/root/drop-ins"
 : >"$1/root/srv/log/access.log"
@@ -26,6 +29,9 @@ limit = 2
 window = "60s"
 ban = "1h"
 %s
+[notify.chat]
+url_file = "chat-url"
+interval = "1s"
 [actions.firewall]
 type = "iptables"
 TOML
@@ -34,6 +40,9 @@ chmod 644 "$1/root/etc/tailban/jails.toml" "$1/root/srv/log/access.log"
 cat >"$1/root/drop-ins/nft.conf" <<'UNIT'
 %sUNIT
 cat >"$1/root/drop-ins/legacy.conf" <<'UNIT'
+%sUNIT
+mkdir -p "$1/root/etc/systemd/system/tailban.service.d"
+cat >"$1/root/etc/systemd/system/tailban.service.d/notify.conf" <<'UNIT'
 %sUNIT
 `
 
@@ -46,15 +55,24 @@ func TestUnitForIptables(t *testing.T) {
 			t.Skip("needs iptables, ipset and systemd: ", err)
 		}
 	}
-	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	iptables, told := dropIns(t, "configuration.md", 2), dropIns(t, "notify.md", 1)
+	inMachine(t, fmt.Sprintf(unitUnits, blackhole, iptables[0], iptables[1], told[0]), "TestInsideUnit")
+}
+
+// dropIns are those that a page of the documentation has.
+func dropIns(t *testing.T, page string, n int) (texts []string) {
+	t.Helper()
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?ms)^```ini\n(.*?)^```$").FindAllSubmatch(docs, -1)
-	if len(found) != 2 {
-		t.Fatalf("docs/configuration.md has %d drop-ins", len(found))
+	for _, m := range regexp.MustCompile("(?ms)^```ini\n(.*?)^```$").FindAllSubmatch(docs, -1) {
+		texts = append(texts, string(m[1]))
 	}
-	inMachine(t, fmt.Sprintf(unitUnits, blackhole, found[0][1], found[1][1]), "TestInsideUnit")
+	if len(texts) != n {
+		t.Fatalf("docs/%s has %d drop-ins", page, len(texts))
+	}
+	return texts
 }
 
 // TestInsideUnit runs in the machine of TestUnitForIptables.
@@ -106,11 +124,32 @@ func TestInsideUnit(t *testing.T) {
 		}
 	}
 
+	told := make(chan string, 100)
+	chat := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		told <- string(body)
+	}))
+	t.Cleanup(chat.Close)
+	if err := os.WriteFile("/etc/tailban/chat-url", []byte(chat.URL+"/services/secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
 	config("nft")
 	i.run("systemctl", "start", "tailban.service")
+	if out := i.run("/usr/local/bin/tailban", "notify"); !strings.Contains(out, "notify chat: taken by 127.0.0.1:") || !strings.Contains(<-told, `"test":1`) {
+		t.Errorf("the test of messages: %s", out)
+	}
 	flood("203.0.113.9")
 	l.wait("the shipped unit to run programs", func() bool {
 		return strings.Contains(i.run("ip", "route", "show", "proto", "116"), "blackhole 203.0.113.9 ")
+	})
+	l.wait("the ban to be told", func() bool {
+		select {
+		case body := <-told:
+			return strings.Contains(body, `"target":"203.0.113.9/32"`)
+		default:
+			return false
+		}
 	})
 	l.wait("the shipped unit to be told what is missing", func() bool { return strings.Contains(said(), "CAP_NET_RAW") })
 	i.run("systemctl", "stop", "tailban.service")

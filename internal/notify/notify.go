@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -134,6 +135,13 @@ func ParseURL(s string) (*url.URL, error) {
 		return nil, errors.New("must not have a fragment: # and what follows is never sent")
 	}
 	return u, nil
+}
+
+// Loopback reports whether an address is one of this machine that nobody else
+// sees.
+func Loopback(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && ip.IsLoopback() || u.Hostname() == "localhost"
 }
 
 // label names the notifier in errors.

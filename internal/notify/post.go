@@ -109,7 +109,7 @@ func (p *poster) request(ctx context.Context, m message) (r *http.Request, secre
 			}
 			key, err := parseKey(text)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, fmt.Errorf("what is in %s %w", p.o.Key.Path, err)
 			}
 			r.Header.Set(headerSignature, signature(key, m.id, now, m.body))
 			secrets = append(secrets, text)

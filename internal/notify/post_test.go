@@ -93,8 +93,8 @@ func TestKeys(t *testing.T) {
 		{testKey, ""},
 		{keyPrefix + testKey, ""},
 		{"not base64!", "not base64"},
-		{base64.StdEncoding.EncodeToString([]byte("short")), "has 5 bytes"},
-		{"", "has 0 bytes"},
+		{base64.StdEncoding.EncodeToString([]byte("short")), "key of 5 bytes"},
+		{"", "key of 0 bytes"},
 	} {
 		_, err := parseKey(test.key)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

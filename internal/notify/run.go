@@ -16,14 +16,17 @@ const (
 	firstBackoff = 5 * time.Second
 	maxBackoff   = 15 * time.Minute
 
-	lastPost = 3 * time.Second // for the last message when the daemon ends
+	lastPost = 3 * time.Second // for what is not told when Run is to end
 	burst    = 5               // messages at once
 )
 
-// Run posts what is published until ctx is done, and what is left then once.
+// Run posts what is published until ctx is done, and then what is left.
 func (n *Notifier) Run(ctx context.Context, log *slog.Logger) {
-	r := &runner{n: n, log: log, limit: rate.NewLimiter(rate.Limit(float64(n.o.PerHour)/time.Hour.Seconds()), min(burst, n.o.PerHour))}
-	defer r.last(ctx)
+	posting, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastPost, end) })()
+	r := &runner{posting: posting, n: n, log: log, limit: rate.NewLimiter(rate.Limit(float64(n.o.PerHour)/time.Hour.Seconds()), min(burst, n.o.PerHour))}
+	defer r.last()
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,11 +44,13 @@ func (n *Notifier) Run(ctx context.Context, log *slog.Logger) {
 
 // runner is what Run keeps in mind.
 type runner struct {
+	posting context.Context // of tries; done lastPost after Run is to end: what is on its way arrives once
+
 	n     *Notifier
 	log   *slog.Logger
 	limit *rate.Limiter
 	began time.Time // when a message was last tried
-	open  *message  // was tried, and not taken
+	open  *message  // is not taken yet
 }
 
 // quiet is how long to wait since the last message.
@@ -77,12 +82,9 @@ func (r *runner) deliver(ctx context.Context, m message) bool {
 			return false
 		}
 		r.began = time.Now()
-		a := r.n.post(ctx, m)
-		if ctx.Err() != nil {
-			return false
-		}
+		a := r.n.post(r.posting, m)
 		if r.done(a) {
-			return true
+			return ctx.Err() == nil
 		}
 		if !r.sleep(ctx, max(backoff, a.retryAfter)) {
 			return false
@@ -130,21 +132,19 @@ func (r *runner) done(a answer) bool {
 	return over
 }
 
-// last tries once more to tell what was not told when all ends. What has just
-// failed isn't tried again.
-func (r *runner) last(ctx context.Context) {
+// last tells what was not told when all ends. What has just failed isn't tried
+// again.
+func (r *runner) last() {
 	if r.n.Stats().Failing {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPost)
-	defer cancel()
-	if r.open != nil { // the same, or it could arrive twice as two
-		if !r.limit.Allow() || !r.done(r.n.post(ctx, *r.open)) {
+	if r.open != nil { // it was held up by the rate, and not tried yet
+		if !r.limit.Allow() || !r.done(r.n.post(r.posting, *r.open)) {
 			return
 		}
 	}
 	if m, ok := r.n.take(); ok && r.limit.Allow() {
-		r.done(r.n.post(ctx, m))
+		r.done(r.n.post(r.posting, m))
 	}
 }
 

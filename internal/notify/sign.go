@@ -25,16 +25,22 @@ const keyPrefix = "whsec_"
 // minKey is how long a key must be, in bytes.
 const minKey = 24
 
+// CheckKey tells what is wrong with a signing key.
+func CheckKey(s string) error {
+	_, err := parseKey(s)
+	return err
+}
+
 // parseKey reads a signing key: base64 of at least 24 bytes, as the
 // specification has it with whsec_ before it.
 func parseKey(s string) ([]byte, error) {
 	const hint = ": openssl rand -base64 32 makes one"
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, keyPrefix))
 	if err != nil {
-		return nil, errors.New("the signing key is not base64" + hint)
+		return nil, errors.New("is not base64" + hint)
 	}
 	if len(key) < minKey {
-		return nil, fmt.Errorf("the signing key has %d bytes, and %d are the least%s", len(key), minKey, hint)
+		return nil, fmt.Errorf("is a key of %d bytes, and %d are the least%s", len(key), minKey, hint)
 	}
 	return key, nil
 }
