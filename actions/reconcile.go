@@ -26,8 +26,12 @@ type Options struct {
 	MaxBackoff time.Duration // 0: DefaultMaxBackoff
 	Patience   time.Duration // for one call of the action, until it counts as failing; 0: DefaultPatience
 
-	Now     func() time.Time // nil: time.Now
-	OnState func(State)      // called while Run runs, when failing or being contested begins and when it is over, one call at a time; nil: nobody listens
+	Now func() time.Time // nil: time.Now
+	// Failed says that another reconciler of the action, before, was failing or
+	// contested: OnState is called when this one first works, too.
+	Failed bool
+
+	OnState func(State) // called while Run runs, when failing or being contested begins and when it is over, one call at a time; nil: nobody listens
 
 	// OnChange is called by Run with the targets whose bans have come in force
 	// just now and those whose bans it has taken back. A ban that is extended,
@@ -94,6 +98,7 @@ type Reconciler struct {
 	places  map[string]*place // of an action that is Bounded
 	merged  map[netip.Prefix]*merged
 	stats   Stats
+	failed  bool // another one was, and this one has not worked yet
 
 	readNext time.Time // when what was written may be read back again, of Run only
 }
@@ -143,6 +148,7 @@ func NewReconciler(o Options) *Reconciler {
 		opt:     o,
 		log:     o.Log.With(slog.String("action", o.Name)),
 		wake:    make(chan struct{}, 1),
+		failed:  o.Failed,
 		desired: map[netip.Prefix]want{},
 		pending: map[netip.Prefix]cause{},
 		places:  map[string]*place{},

@@ -251,14 +251,18 @@ func (r *Reconciler) settle(err error) {
 		s.Since = now
 	}
 	after := *s
+	atLast := r.failed && err == nil
+	r.failed = r.failed && !atLast
 	r.mu.Unlock()
-	if !changed {
+	if !changed && !atLast {
 		return
 	}
 	if after.Failing {
 		r.log.Warn("bans are not enforced, trying again until they are", slog.Any("err", err))
-	} else {
+	} else if changed {
 		r.log.Info("bans are enforced again", slog.Duration("after", now.Sub(before.Since)))
+	} else {
+		after.Since = now
 	}
 	if r.opt.OnState != nil {
 		r.opt.OnState(after)

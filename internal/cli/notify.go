@@ -84,11 +84,17 @@ func checkNotify(c *config.Config, user *access.User) (warnings []config.Problem
 		for _, x := range []struct {
 			key    string
 			secret notify.Secret
-			fit    func(string) error
+			fit    func(string) (doubts []string, err error)
 		}{
-			{"url_file", o.URL, func(s string) error { _, err := notify.ParseURL(s); return err }},
-			{"key_file", o.Key, notify.CheckKey},
-			{"token_file", o.Token, nil},
+			{"url_file", o.URL, func(s string) ([]string, error) {
+				u, err := notify.ParseURL(s)
+				if err != nil {
+					return nil, err
+				}
+				return notify.Doubts(o.Format, u), nil
+			}},
+			{"key_file", o.Key, func(s string) ([]string, error) { return nil, notify.CheckKey(s) }},
+			{"token_file", o.Token, func(string) ([]string, error) { return nil, nil }},
 		} {
 			if x.secret.Path == "" {
 				continue
@@ -105,7 +111,7 @@ func checkNotify(c *config.Config, user *access.User) (warnings []config.Problem
 
 // checkSecret returns what is wrong with a file that holds a secret. A
 // credential isn't there while the service doesn't run.
-func checkSecret(s notify.Secret, fit func(string) error, user *access.User) (texts []string) {
+func checkSecret(s notify.Secret, fit func(string) ([]string, error), user *access.User) (texts []string) {
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
 	text, err := s.Read()
 	switch {
@@ -116,11 +122,11 @@ func checkSecret(s notify.Secret, fit func(string) error, user *access.User) (te
 		add("messages can't be sent: %v", err)
 		return texts
 	}
-	if fit != nil {
-		if err := fit(text); err != nil {
-			add("messages can't be sent: what is in %s %v", s.Path, err)
-		}
+	doubts, err := fit(text)
+	if err != nil {
+		add("messages can't be sent: what is in %s %v", s.Path, err)
 	}
+	texts = append(texts, doubts...)
 	if user != nil && !config.IsCredential(s.Path) {
 		if err := user.Read(s.Path); err != nil {
 			add("messages can't be sent: %v", err)

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/tailban/tailban/internal/notify"
 )
@@ -11,6 +12,9 @@ import (
 // defaultCredentials is where systemd puts the credentials of the unit that comes
 // with tailban. The daemon's environment says it; others are told here.
 const defaultCredentials = "/run/credentials/tailban.service"
+
+// credentialsVariable is where systemd says it (systemd.exec(5)).
+const credentialsVariable = "CREDENTIALS_DIRECTORY"
 
 // notifyKeys says which formats of messages have a key.
 func notifyKeys() map[string][]string {
@@ -42,7 +46,7 @@ func readNotify(top *section, env []string) (all []notify.Options) {
 				continue
 			}
 			if formats := notifyKeys()[x.key]; known && !slices.Contains(formats, o.Format) {
-				n.bad("is for format = %s only", orList(formats))
+				t.doc.bad(n.path, "is for format = %s only", orList(formats))
 				continue
 			}
 			*x.to = n.secretFile(env)
@@ -62,24 +66,26 @@ func readNotify(top *section, env []string) (all []notify.Options) {
 	return all
 }
 
-// readURL reads where to post: url, or url_file.
+// readURL reads where to post: url, or url_file. What is wrong is told without
+// the value, which may be a secret.
 func readURL(t named, env []string) (s notify.Secret) {
 	n, inline := t.get("url")
 	file, inFile := t.get("url_file")
 	switch {
 	case inline && inFile:
-		file.bad("stands beside url: one of the two")
+		t.doc.bad(file.path, "stands beside url: one of the two")
 	case inFile:
 		return file.secretFile(env)
 	case !inline:
 		t.missing("url", "required: where to post, or url_file with it")
 	default:
-		text, ok := n.text()
+		text, ok := n.v.(string)
 		if !ok {
+			t.doc.bad(n.path, "must be text in quotes")
 			return s
 		}
 		if _, err := notify.ParseURL(text); err != nil {
-			t.doc.bad(n.path, "%v", err) // without its value, which may be a secret
+			t.doc.bad(n.path, "%v", err)
 			return s
 		}
 		s.Text = text
@@ -88,27 +94,44 @@ func readURL(t named, env []string) (s notify.Secret) {
 }
 
 // secretFile reads the path of a file with a secret. A bare name is that of a
-// credential that systemd has for the daemon.
+// credential that systemd has for the daemon. Who writes the secret itself there
+// is told so, without it.
 func (n node) secretFile(env []string) notify.Secret {
-	s, ok := n.text()
+	s, ok := n.v.(string)
 	switch {
 	case !ok:
+		n.doc.bad(n.path, "must be text in quotes: the path of a file")
 		return notify.Secret{}
-	case filepath.IsAbs(s):
+	case filepath.IsAbs(s) && !strings.ContainsFunc(s, unicode.IsControl):
 		return notify.Secret{Path: filepath.Clean(s)}
-	case strings.Contains(s, "/") || s == "." || s == "..":
-		n.bad("must be an absolute path, or the name of a credential (LoadCredential= in the unit)")
+	case !isCredential(s):
+		n.doc.bad(n.path, "must be the absolute path of a file with the secret in it, or the name of a credential (LoadCredential= in the unit), not the secret itself")
 		return notify.Secret{}
 	}
-	dir, _ := lookupEnv(env, "CREDENTIALS_DIRECTORY")
+	dir, _ := lookupEnv(env, credentialsVariable)
 	if !filepath.IsAbs(dir) {
 		dir = defaultCredentials
 	}
 	return notify.Secret{Path: filepath.Join(dir, s)}
 }
 
-// IsCredential reports whether a file is one that systemd has for the service,
-// while it runs.
+// isCredential reports whether a text is fit to be the name of a credential, and
+// is not likely to be a secret: a signing key or a token.
+func isCredential(s string) bool {
+	for i, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case i > 0 && (c == '-' || c == '_' || c == '.'):
+		default:
+			return false
+		}
+	}
+	const longest = 32
+	return s != "" && len(s) <= longest && !strings.HasPrefix(s, "whsec_") && !strings.HasPrefix(s, "tk_")
+}
+
+// IsCredential reports whether a file is one that systemd has for a service, while
+// it runs.
 func IsCredential(path string) bool { return strings.HasPrefix(path, "/run/credentials/") }
 
 // kinds reads which events to tell of.
@@ -141,8 +164,8 @@ func warnNotify(doc *document, c *Config) {
 		if o.Format == notify.FormatSlack || o.Format == notify.FormatDiscord {
 			doc.warn(at, "whoever knows this address can post there: url_file keeps it out of the configuration")
 		}
-		if u.Scheme == "http" && !notify.Loopback(u) {
-			doc.warn(at, "messages go there unencrypted, and so does what proves who we are: https:// would not")
+		for _, text := range notify.Doubts(o.Format, u) {
+			doc.warn(at, "%s", text)
 		}
 	}
 }

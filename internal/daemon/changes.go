@@ -185,20 +185,12 @@ func actionSettings(c *config.Config) map[string][]setting {
 		if a.Command != nil {
 			c = *a.Command
 		}
-		m[a.Name] = append(m[a.Name],
-			setting{"ban", argsText(c.Ban)}, setting{"unban", argsText(c.Unban)}, setting{"check", argsText(c.Check)}, setting{"list", argsText(c.List)},
+		m[a.Name] = append(m[a.Name], // arguments may hold what is nobody else's business
+			setting{"ban", hidden(strings.Join(c.Ban, " "))}, setting{"unban", hidden(strings.Join(c.Unban, " "))}, setting{"check", hidden(strings.Join(c.Check, " "))}, setting{"list", hidden(strings.Join(c.List, " "))},
 			setting{"list_target", c.ListTarget}, setting{"list_seconds", c.ListSeconds}, setting{"expires", strconv.FormatBool(c.Expires)},
 			setting{"batch", strconv.Itoa(c.Batch)}, setting{"timeout", c.Timeout.String()}, setting{"concurrency", strconv.Itoa(c.Concurrency)})
 	}
 	return m
-}
-
-// argsText writes a program and its arguments.
-func argsText(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%q", args)
 }
 
 // notifySettings has no address: it may be a secret.

@@ -113,6 +113,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	if err := d.openState(); err != nil {
 		return err
 	}
+	d.loadAlarms()
 	d.loadAllowances(d.loaded.Allowances)
 	d.loadHosts()
 	return d.makeActions(ctx)
@@ -220,6 +221,7 @@ func (d *daemon) run(ctx context.Context) error {
 	engine.snapshots.flush = d.writer.Flush
 	servers := []*part{d.startWriter(), d.startGuard(), startPart(d.serving, d.sessions.Run), d.startAllowances(), startPart(d.serving, engine.snapshots.run),
 		startPart(d.serving, func(ctx context.Context) { d.remember(ctx, engine.memory) })}
+	servers = append(servers, startPart(d.serving, d.keepAlarms))
 	d.useNotifiers(notifiers)
 	keeper := d.startKeeper()
 	d.hosts.start(d)
@@ -274,7 +276,6 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.mu.Unlock()
 	d.await(servers, serverPatience, "an action or the state file")
-	d.awaitNotifiers()
 	if !waitFor(keeper.done, lastWords) {
 		d.Log.Warn("the copy of the configuration is not written: does the disk hang?")
 	}
@@ -284,6 +285,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if engine.breaker.regulars.changed && !d.hangs {
 		d.hangs = !d.saveLastRegulars(engine.memory, engine.memories())
 	}
+	d.awaitNotifiers()
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil
 }

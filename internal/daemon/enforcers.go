@@ -137,7 +137,7 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	if _, ok := e.action.(allower); ok {
 		e.allow = newSwap[[]netip.Prefix]()
 	}
-	o := actions.Options{Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name)}
+	o := actions.Options{Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name), Failed: d.failedBefore(a.Name)}
 	if c := a.Command; c != nil { // a program that is late ends, and says so, before the action is late
 		o.Patience = max(actions.DefaultPatience, 2*c.Timeout)
 	}
@@ -234,17 +234,32 @@ func iptablesOptions(a *config.Action) actions.IptablesOptions {
 // stateChanged tells those who follow events when an action fails or is
 // contested, and when that is over.
 func (d *daemon) stateChanged(name string) func(actions.State) {
+	where, failing, contested := "action "+name+": ", aboutFailing(name), aboutContested(name)
 	return func(s actions.State) {
-		ev := recovery(s.Since, "action "+name+": bans are enforced again")
-		switch {
-		case s.Failing:
-			ev = alarm(s.Since, "action "+name+": bans are not enforced: "+s.Err.Error())
-		case s.Contested:
-			ev = alarm(s.Since, "action "+name+": somebody else changes its bans or rules again and again, so repairs wait")
+		var over []string
+		if s.Failing {
+			d.hub.begins(s.Since, failing, where+"bans are not enforced: "+s.Err.Error())
+		} else {
+			over = append(over, failing)
 		}
-		d.hub.publish(ev)
+		if s.Contested {
+			d.hub.begins(s.Since, contested, where+"somebody else changes its bans or rules again and again, so repairs wait")
+		} else {
+			over = append(over, contested)
+		}
+		if !s.Failing {
+			d.hub.ends(s.Since, where+"bans are enforced again", over...)
+		}
 	}
 }
+
+// failedBefore reports whether it is told of an action that it doesn't work.
+func (d *daemon) failedBefore(name string) bool {
+	return d.hub.alarms.goesOn(aboutFailing(name)) || d.hub.alarms.goesOn(aboutContested(name))
+}
+
+func aboutFailing(action string) string   { return "action " + action + ": failing" }
+func aboutContested(action string) string { return "action " + action + ": contested" }
 
 // setSize is the size of the kernel's sets: more than there are bans, and in
 // few steps, since another size means another table.

@@ -15,6 +15,7 @@ const enoughLines = 100
 type health struct {
 	parsed, unparsed uint64 // when it was last looked at
 	blind            bool
+	judged           bool // there were lines enough, once
 }
 
 // look compares the lines since the last look that did not parse with those
@@ -28,6 +29,7 @@ func (h *health) look(log *slog.Logger, l *logState) {
 	if good+bad < enoughLines {
 		return // too few yet: go on adding up
 	}
+	h.judged = true
 	h.parsed, h.unparsed = parsed, l.Steps[detector.StepUnparsed]
 	switch blind := bad > good; {
 	case blind && !h.blind:
@@ -42,27 +44,35 @@ func (h *health) look(log *slog.Logger, l *logState) {
 
 // lookAtLog says of a log what has become wrong with it, or right again.
 func (e *engine) lookAtLog(l *logState, now time.Time) {
-	blind := l.health.blind
+	about, blind := "log "+l.Name+": ", l.health.blind
 	l.health.look(e.log, l)
 	if l.health.blind && !blind {
-		e.hub.publish(alarm(now, "log "+l.Name+": most lines don't parse"))
+		e.hub.begins(now, about+"unparsed", about+"most lines don't parse")
+	} else if !l.health.blind && l.health.judged {
+		e.hub.ends(now, about+"its lines parse again", about+"unparsed")
 	}
 	if l.skew.look() {
 		if l.skew.alarm != 0 {
 			hint := skewHint(l.skew.alarm, l.zone, localZone(), now)
 			e.log.Error("the times of this log are off: bans come at the wrong time, or are over at once", "log", l.Name, "off", l.skew.alarm.String(), "hint", hint)
-			e.hub.publish(alarm(now, "log "+l.Name+": "+hint))
+			e.hub.begins(now, about+"skew", about+hint)
 		} else {
 			e.log.Info("the times of this log are right again", "log", l.Name)
 		}
+	}
+	if l.skew.n >= skewSamples && l.skew.alarm == 0 {
+		e.hub.ends(now, about+"its times are right again", about+"skew")
 	}
 	if l.silence.look(now) {
 		if l.silence.silent {
 			e.log.Warn("this log has been silent far longer than it ever was: does its server write elsewhere?",
 				"log", l.Name, "since", l.silence.last.UTC().Format(time.RFC3339), "longest_before", l.silence.pause.String())
-			e.hub.publish(alarm(now, "log "+l.Name+": silent far longer than it ever was"))
+			e.hub.begins(now, about+"silent", about+"silent far longer than it ever was")
 		} else {
 			e.log.Info("the log has lines again", "log", l.Name)
 		}
+	}
+	if l.silence.lines > 0 && !l.silence.silent {
+		e.hub.ends(now, about+"it has lines again", about+"silent")
 	}
 }

@@ -25,24 +25,48 @@ type hub struct {
 	mu        sync.Mutex
 	followers map[chan control.Event]struct{}
 	notifiers []*notify.Notifier
+
+	alarms *alarms
 }
 
-func newHub() *hub { return &hub{followers: map[chan control.Event]struct{}{}} }
+func newHub() *hub { return &hub{followers: map[chan control.Event]struct{}{}, alarms: newAlarms()} }
 
 // followed reports whether anybody is there to hear.
 func (h *hub) followed() bool { return h.n.Load() > 0 }
 
 // publish sends an event to all followers. One that is too slow has its
 // channel closed.
-func (h *hub) publish(ev control.Event) {
+func (h *hub) publish(ev control.Event) { h.send(ev, true) }
+
+// begins sends an alarm about a trouble that goes on until ends is called.
+// Notifiers are told only if that is news.
+func (h *hub) begins(now time.Time, about, text string) {
+	h.send(alarm(now, text), h.alarms.begin(about, now))
+}
+
+// ends sends that a trouble is over, if any of these was there.
+func (h *hub) ends(now time.Time, text string, about ...string) {
+	over := false
+	for _, x := range about {
+		over = h.alarms.end(x) || over
+	}
+	if over {
+		h.publish(recovery(now, text))
+	}
+}
+
+// send sends an event to all followers and, if it is news, to notifiers.
+func (h *hub) send(ev control.Event, news bool) {
 	if !h.followed() {
 		return
 	}
 	ev.Time, ev.Until = utc(ev.Time), utc(ev.Until)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, n := range h.notifiers {
-		n.Publish(toldOf(&ev))
+	if news {
+		for _, n := range h.notifiers {
+			n.Publish(toldOf(&ev))
+		}
 	}
 	for c := range h.followers {
 		select {

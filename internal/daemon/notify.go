@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
@@ -14,13 +15,15 @@ import (
 
 // notifyPatience is how long those who tell others may take at the end for their
 // last message. No one waits longer: nothing depends on them.
-const notifyPatience = 5 * time.Second
+const notifyPatience = 4 * time.Second
 
 // notifier tells others what happens.
 type notifier struct {
 	*notify.Notifier
 	options notify.Options // as configured
 	running *part          // nil: not started
+
+	succeeded atomic.Bool // by another one, which tells what it could not
 }
 
 // makeNotifiers makes those of a configuration; ones that run and have not changed
@@ -45,14 +48,9 @@ func (d *daemon) makeNotifiers(c *config.Config, running []*notifier) ([]*notifi
 }
 
 // useNotifiers has these told what happens from now on. Those that aren't among
-// them any more tell what they still have to, and end.
+// them any more tell what they still have to, and end; what they could not tell,
+// those of the same name do.
 func (d *daemon) useNotifiers(all []*notifier) {
-	for _, n := range all {
-		if n.running == nil {
-			log := d.Log.With("notify", n.options.Name)
-			n.running = startPart(d.serving, func(ctx context.Context) { n.Run(ctx, log) })
-		}
-	}
 	d.mu.Lock()
 	old := d.notifiers
 	d.notifiers = all
@@ -62,11 +60,38 @@ func (d *daemon) useNotifiers(all []*notifier) {
 		told[i] = n.Notifier
 	}
 	d.hub.tell(told)
+	for _, n := range all {
+		if n.running != nil {
+			continue
+		}
+		i := slices.IndexFunc(old, func(o *notifier) bool { return o.options.Name == n.options.Name })
+		if i < 0 {
+			n.start(d, nil)
+			continue
+		}
+		old[i].succeeded.Store(true)
+		n.start(d, old[i])
+	}
 	for _, n := range old {
 		if !slices.Contains(all, n) {
 			n.running.cancel()
 		}
 	}
+}
+
+// start has it tell what it is told, and what another one, which ends, could not.
+func (n *notifier) start(d *daemon, before *notifier) {
+	log := d.Log.With("notify", n.options.Name)
+	n.running = startPart(d.serving, func(ctx context.Context) {
+		if before != nil {
+			<-before.running.done
+			n.Inherit(before.Notifier)
+		}
+		n.Run(ctx, log)
+		if left := n.Stats().Waiting; left > 0 && !n.succeeded.Load() {
+			log.Warn("events were not told", "events", left)
+		}
+	})
 }
 
 // awaitNotifiers gives them time for their last message.

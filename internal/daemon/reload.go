@@ -275,6 +275,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	}
 	d.retire(ctx, n)
 	d.useNotifiers(n.notifiers)
+	d.hub.alarms.keep(n.config)
 	d.keepConfig(n.config)
 	d.mu.Lock()
 	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil

@@ -25,13 +25,13 @@ import (
 
 // lab is a web server and its neighbours.
 type lab struct {
-	t        *testing.T
+	t        testing.TB
 	dir      string
 	server   *netlab.NS
 	firewall *actions.Nftables // to look only
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t testing.TB) *lab {
 	t.Helper()
 	if err := netlab.Available(); err != nil {
 		t.Skipf("needs network namespaces: %v", err)
@@ -42,7 +42,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-func newNS(t *testing.T) *netlab.NS {
+func newNS(t testing.TB) *netlab.NS {
 	t.Helper()
 	ns, err := netlab.New()
 	if err != nil {

@@ -130,6 +130,11 @@ func TestInsideUnit(t *testing.T) {
 		told <- string(body)
 	}))
 	t.Cleanup(chat.Close)
+	for _, name := range []string{"ops-key", "ntfy-token"} {
+		if err := os.WriteFile("/etc/tailban/"+name, []byte("x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.WriteFile("/etc/tailban/chat-url", []byte(chat.URL+"/services/secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

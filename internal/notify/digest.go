@@ -28,6 +28,11 @@ func (d *digest) add(ev Event) {
 	}
 	d.counts[ev.Kind]++
 	d.to = ev.Time
+	d.list(ev)
+}
+
+// list keeps an event to be told one by one, if there is room.
+func (d *digest) list(ev Event) {
 	n, most := &d.other, maxOther
 	if ev.Kind.urgent() {
 		n, most = &d.urgent, maxUrgent
@@ -36,6 +41,42 @@ func (d *digest) add(ev Event) {
 		*n++
 		d.listed = append(d.listed, ev)
 	}
+}
+
+// and is d with what came later.
+func (d *digest) and(later *digest) digest {
+	switch {
+	case d.total() == 0:
+		return *later
+	case later.total() == 0:
+		return *d
+	}
+	sum := digest{from: d.from, to: later.to, counts: maps.Clone(d.counts)}
+	for k, n := range later.counts {
+		sum.counts[k] += n
+	}
+	for _, ev := range slices.Concat(d.listed, later.listed) {
+		sum.list(ev)
+	}
+	return sum
+}
+
+// forget has events from before a time counted only.
+func (d *digest) forget(before time.Time) {
+	listed := d.listed
+	d.listed, d.urgent, d.other = nil, 0, 0
+	for _, ev := range listed {
+		if !ev.Time.Before(before) {
+			d.list(ev)
+		}
+	}
+}
+
+// keep drops all other kinds.
+func (d *digest) keep(kinds map[Kind]bool) {
+	maps.DeleteFunc(d.counts, func(k Kind, _ int) bool { return !kinds[k] })
+	d.listed = slices.DeleteFunc(d.listed, func(ev Event) bool { return !kinds[ev.Kind] })
+	d.forget(time.Time{}) // counts them anew
 }
 
 // total is how many events there were.
@@ -53,7 +94,7 @@ func (d *digest) kinds() []Kind {
 	})
 }
 
-// title sums it up for people: "web1: 12 bans, 1 alarm".
+// title sums it up for people: "web1: 12 × ban, 1 × alarm".
 func (d *digest) title(host string) string {
 	s := host + ": "
 	for i, k := range d.kinds() {

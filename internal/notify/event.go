@@ -70,7 +70,12 @@ type Event struct {
 // maxText is how much of a text is told, in bytes.
 const maxText = 300
 
-func (e *Event) clip() { e.Reason, e.By = clip(e.Reason, maxText), clip(e.By, maxText) }
+func (e *Event) clip() {
+	e.Reason, e.By = clip(e.Reason, maxText), clip(e.By, maxText)
+	if e.Until.Year() > 9999 { // which JSON has no way to write
+		e.Until = time.Time{}
+	}
+}
 
 // clip cuts a text to n bytes, an ellipsis included.
 func clip(s string, n int) string {

@@ -103,7 +103,7 @@ func jsonBody(o *Options, id string, d *digest) *JSON {
 
 // What the services take, in characters or bytes, less some room.
 const (
-	slackRoom   = 3500
+	slackRoom   = 2900 // of 3000 characters
 	discordRoom = 1900 // of 2000 characters, counted as UTF-16 units
 	ntfyRoom    = 3800 // of 4096 bytes
 
@@ -114,9 +114,10 @@ const (
 // mark, and no longer than room.
 func text(title string, d *digest, room int, mark func(string) string) string {
 	lines, omitted := d.lines()
-	out := mark(term.Escape(title))
+	fit := func(s string) string { return mark(unlinked(clip(term.Escape(s), maxLine))) }
+	out := fit(title)
 	for i, l := range lines {
-		line := "\n" + mark(clip(term.Escape(l), maxLine))
+		line := "\n" + fit(l)
 		if len(out)+len(line) > room {
 			omitted += len(lines) - i
 			break
@@ -129,14 +130,22 @@ func text(title string, d *digest, room int, mark func(string) string) string {
 	return out
 }
 
-// slackBody is for incoming webhooks; what is escaped there:
-// https://docs.slack.dev/messaging/formatting-message-text/
+// unlinked keeps addresses in text from becoming links by themselves.
+func unlinked(s string) string { return strings.ReplaceAll(s, "://", ":\u200b//") }
+
+// slackBody is for incoming webhooks. Plain text in a block has no formatting,
+// mentions, links or emoji; what stands beside it is for where no blocks are
+// shown. See https://docs.slack.dev/reference/block-kit/composition-objects/text-object/
 func slackBody(host string, d *digest) any {
+	all := text(d.title(host), d, slackRoom, slackEscape)
+	plain := map[string]any{"type": "plain_text", "text": all, "emoji": false}
 	return map[string]any{
-		"text":         text(d.title(host), d, slackRoom, slackEscape),
+		"text":         all,
 		"mrkdwn":       false, // or * _ ~ ` would format
+		"parse":        "none",
 		"unfurl_links": false,
 		"unfurl_media": false,
+		"blocks":       []any{map[string]any{"type": "section", "text": plain}},
 	}
 }
 

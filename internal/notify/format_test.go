@@ -106,13 +106,25 @@ func TestChats(t *testing.T) {
 	var slack struct {
 		Text   string `json:"text"`
 		Mrkdwn *bool  `json:"mrkdwn"`
+		Parse  string `json:"parse"`
+		Blocks []struct {
+			Type string `json:"type"`
+			Text struct {
+				Type  string `json:"type"`
+				Text  string `json:"text"`
+				Emoji *bool  `json:"emoji"`
+			} `json:"text"`
+		} `json:"blocks"`
 	}
 	s, _ := body(FormatSlack)
-	if err := json.Unmarshal([]byte(s), &slack); err != nil || slack.Mrkdwn == nil || *slack.Mrkdwn {
-		t.Errorf("%v: %s", err, s)
+	if err := json.Unmarshal([]byte(s), &slack); err != nil || slack.Mrkdwn == nil || *slack.Mrkdwn || slack.Parse != "none" || len(slack.Blocks) != 1 {
+		t.Fatalf("%v: %s", err, s)
+	}
+	if b := slack.Blocks[0]; b.Type != "section" || b.Text.Type != "plain_text" || b.Text.Text != slack.Text || b.Text.Emoji == nil || *b.Text.Emoji {
+		t.Errorf("%+v", b)
 	}
 	want := "web1: 1 × ban, 1 × unban\nbanned 2001:db8::/64, jail sign-in\n" +
-		"unbanned 192.0.2.1: &lt;!channel&gt; *@everyone* [x](http://y) `\\\\`\\n\\u{202e}olleh"
+		"unbanned 192.0.2.1: &lt;!channel&gt; *@everyone* [x](http:\u200b//y) `\\\\`\\n\\u{202e}olleh"
 	if diff := cmp.Diff(want, slack.Text); diff != "" {
 		t.Error(diff)
 	}
@@ -126,12 +138,12 @@ func TestChats(t *testing.T) {
 		t.Errorf("%v: %s", err, s)
 	}
 	want = "web1: 1 × ban, 1 × unban\nbanned 2001:db8::/64, jail sign\\-in\n" +
-		"unbanned 192.0.2.1: \\<!channel\\> \\*\\@everyone\\* \\[x\\]\\(http://y\\) \\`\\\\\\\\\\`\\\\n\\\\u{202e}olleh"
+		"unbanned 192.0.2.1: \\<!channel\\> \\*\\@everyone\\* \\[x\\]\\(http:\u200b//y\\) \\`\\\\\\\\\\`\\\\n\\\\u{202e}olleh"
 	if diff := cmp.Diff(want, discord.Content); diff != "" {
 		t.Error(diff)
 	}
 	s, m := body(FormatNtfy)
-	want = "banned 2001:db8::/64, jail sign-in\nunbanned 192.0.2.1: <!channel> *@everyone* [x](http://y) `\\\\`\\n\\u{202e}olleh"
+	want = "banned 2001:db8::/64, jail sign-in\nunbanned 192.0.2.1: <!channel> *@everyone* [x](http:\u200b//y) `\\\\`\\n\\u{202e}olleh"
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Error(diff)
 	}
@@ -174,7 +186,7 @@ func FuzzFormats(f *testing.F) {
 			}
 			switch format {
 			case FormatSlack:
-				if len(got.Text) > 4000 || strings.ContainsAny(got.Text, "<>") || !strings.Contains(got.Text, "\nbanned") {
+				if len(got.Text) > 3000 || strings.ContainsAny(got.Text, "<>") || !strings.Contains(got.Text, "\nbanned") {
 					t.Errorf("slack: %q", got.Text)
 				}
 			case FormatDiscord:

@@ -9,9 +9,10 @@ package notify
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -69,9 +70,11 @@ type Notifier struct {
 	o     Options
 	kinds map[Kind]bool
 	post  func(context.Context, message) answer
+	ready func() error  // whether messages can be addressed
 	wake  chan struct{} // holds a token while there is something to tell
 
 	mu    sync.Mutex
+	pace  pace
 	next  digest
 	out   int // events of the message that is on its way
 	stats Stats
@@ -90,7 +93,8 @@ func New(o Options) (*Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.post = p.post
+	n.post, n.ready = p.post, p.ready
+	n.pace.most = o.PerHour
 	return n, nil
 }
 
@@ -104,10 +108,7 @@ func (n *Notifier) Publish(ev Event) {
 	n.mu.Lock()
 	n.next.add(ev)
 	n.mu.Unlock()
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	n.awake()
 }
 
 // Stats returns how it does now.
@@ -131,6 +132,8 @@ func ParseURL(s string) (*url.URL, error) {
 		return nil, errors.New("names no host")
 	case u.User != nil:
 		return nil, errors.New("must not hold a user or password: token_file is for what proves who we are")
+	case !portFits(u):
+		return nil, errors.New("has a port that there is none of: 1 to 65535")
 	case u.Fragment != "":
 		return nil, errors.New("must not have a fragment: # and what follows is never sent")
 	}
@@ -144,5 +147,24 @@ func Loopback(u *url.URL) bool {
 	return err == nil && ip.IsLoopback() || u.Hostname() == "localhost"
 }
 
-// label names the notifier in errors.
-func (o *Options) label() string { return fmt.Sprintf("notify %s", o.Name) }
+func portFits(u *url.URL) bool {
+	n, err := strconv.Atoi(u.Port())
+	return u.Port() == "" || err == nil && 1 <= n && n <= 65535
+}
+
+// Doubts tells what is likely not meant by posting messages of a format there.
+func Doubts(format string, u *url.URL) (texts []string) {
+	if u.Scheme == "http" && !Loopback(u) {
+		texts = append(texts, "messages go there unencrypted, and so does what proves who we are: https:// would not")
+	}
+	host := strings.ToLower(u.Hostname())
+	for _, x := range []struct{ host, format string }{{"hooks.slack.com", FormatSlack}, {"discord.com", FormatDiscord}, {"ntfy.sh", FormatNtfy}} {
+		if host == x.host && format != x.format {
+			texts = append(texts, x.host+" takes nothing but format = \""+x.format+"\"")
+		}
+	}
+	if format == FormatNtfy && strings.Trim(u.Path, "/") == "" {
+		texts = append(texts, "this names no topic: the last part of the address is that")
+	}
+	return texts
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 const (
 	postTimeout = 10 * time.Second // a try, all of it
 	maxAnswer   = 512              // bytes of an answer that are looked at
-	maxShown    = 120              // of these, in an error
+	maxShown    = 200              // bytes of an error
 
 	maxRetryAfter = time.Hour // that an endpoint may ask for
 )
@@ -55,20 +56,38 @@ func newPoster(o Options) (*poster, error) {
 
 // post tries once.
 func (p *poster) post(ctx context.Context, m message) answer {
+	a, secrets := p.try(ctx, m)
+	if a.err != nil { // of which the endpoint, or a proxy, may have written as much as it likes
+		a.err = errors.New(clean(a.err.Error(), secrets))
+	}
+	return a
+}
+
+func (p *poster) try(ctx context.Context, m message) (a answer, secrets []string) {
 	r, secrets, err := p.request(ctx, m)
 	if err != nil {
-		return answer{err: err}
+		return answer{err: err}, secrets
 	}
 	resp, err := p.client.Do(r)
 	if err != nil {
-		return answer{err: unaddressed(err)}
+		return answer{err: unaddressed(err)}, secrets
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // half of it will do
 	if resp.StatusCode/100 == 2 {
-		return answer{}
+		return answer{}, secrets
 	}
-	return p.refusal(resp, firstLine(string(said), secrets))
+	return p.refusal(resp, string(said)), secrets
+}
+
+// ready tells why no message can be sent, as far as that is seen without sending
+// one.
+func (p *poster) ready() error {
+	_, secrets, err := p.request(context.Background(), message{})
+	if err != nil {
+		return errors.New(clean(err.Error(), secrets))
+	}
+	return nil
 }
 
 // request makes a try's request. secrets are not to be shown to anybody.
@@ -79,7 +98,7 @@ func (p *poster) request(ctx context.Context, m message) (r *http.Request, secre
 	}
 	u, err := ParseURL(address)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the address to post to %w", err)
+		return nil, []string{address}, fmt.Errorf("the address to post to %w", err)
 	}
 	r, err = http.NewRequestWithContext(ctx, http.MethodPost, u.String(), strings.NewReader(string(m.body)))
 	if err != nil {
@@ -122,11 +141,18 @@ func (p *poster) request(ctx context.Context, m message) (r *http.Request, secre
 // path.
 func secretParts(u *url.URL) (parts []string) {
 	const guessable = 10 // characters: shorter ones are words
-	for _, s := range strings.FieldsFunc(u.EscapedPath()+"/"+u.RawQuery, func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
+	query, err := url.QueryUnescape(u.RawQuery)
+	if err != nil {
+		query = u.RawQuery
+	}
+	all := strings.Join([]string{u.EscapedPath(), u.Path, u.RawQuery, query}, "/")
+	for _, s := range strings.FieldsFunc(all, func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
 		if len(s) >= guessable {
 			parts = append(parts, s)
 		}
 	}
+	// The longest first: one may be a part of another.
+	slices.SortFunc(parts, func(a, b string) int { return len(b) - len(a) })
 	return parts
 }
 
@@ -134,44 +160,48 @@ func secretParts(u *url.URL) (parts []string) {
 func unaddressed(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		if e.Timeout() {
-			return fmt.Errorf("no answer within %v", postTimeout)
+			return fmt.Errorf("it took longer than %v", postTimeout)
 		}
 		return e.Err
 	}
 	return err
 }
 
-// firstLine is what an endpoint says of what went wrong, fit to be shown.
-func firstLine(s string, secrets []string) string {
+// clean makes what others may have written fit to be shown: its first line,
+// without secrets.
+func clean(s string, secrets []string) string {
 	for _, x := range secrets {
 		s = strings.ReplaceAll(s, x, "…")
 	}
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return clip(term.Escape(strings.ToValidUTF8(strings.TrimSpace(s), "")), maxShown)
+	return clip(term.Escape(clip(s, maxShown)), maxShown)
 }
 
 // refusal tells what an answer other than success means.
 func (p *poster) refusal(resp *http.Response, said string) answer {
 	a := answer{retryAfter: p.retryAfter(resp.Header.Get("Retry-After"))}
 	status := "it answers " + strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
-	if said != "" {
-		status += ": " + said
+	hint := ""
+	said, _, _ = strings.Cut(strings.TrimSpace(said), "\n")
+	if said = strings.TrimSpace(said); said != "" {
+		said = ": " + said
 	}
 	switch code := resp.StatusCode; {
 	case code/100 == 3:
 		to := "elsewhere"
 		if u, err := resp.Location(); err == nil && u.Host != "" {
-			to = term.Escape(clip(u.Scheme+"://"+u.Host, maxShown))
+			to = u.Scheme + "://" + u.Host
 		}
 		a.err = fmt.Errorf("it answers %d, a redirect to %s, and redirects are not followed: give the address where it ends", code, to)
 	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge, code == http.StatusUnsupportedMediaType, code == http.StatusUnprocessableEntity:
-		a.err, a.refused = fmt.Errorf("%s", status), true
+		a.refused = true
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		a.err = fmt.Errorf("%s (is the secret right?)", status)
+		hint = " (is the secret right?)"
 	case code == http.StatusNotFound, code == http.StatusGone:
-		a.err = fmt.Errorf("%s (is the address right?)", status)
-	default:
-		a.err = fmt.Errorf("%s", status)
+		hint = " (is the address right?)"
+	}
+	if a.err == nil {
+		a.err = errors.New(status + hint + said)
 	}
 	return a
 }

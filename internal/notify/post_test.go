@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
@@ -155,8 +156,8 @@ func TestAnswers(t *testing.T) {
 		{code: 400, body: "invalid_payload\n<html>", err: "it answers 400 Bad Request: invalid_payload", refused: true},
 		{code: 413, err: "413", refused: true},
 		{code: 401, err: "is the secret right?"},
-		{code: 403, body: "invalid_token", err: "invalid_token (is the secret right?)"},
-		{code: 404, body: "no_service", err: "no_service (is the address right?)"},
+		{code: 403, body: "invalid_token", err: "403 Forbidden (is the secret right?): invalid_token"},
+		{code: 404, body: "no_service", err: "404 Not Found (is the address right?): no_service"},
 		{code: 429, header: "7", err: "429 Too Many Requests", wait: 7 * time.Second},
 		{code: 429, header: "0.5", err: "429", wait: 500 * time.Millisecond},
 		{code: 503, header: "1e99", err: "503", wait: maxRetryAfter},
@@ -207,6 +208,15 @@ func TestErrorsOnTheWay(t *testing.T) {
 		}()
 		return l.Addr().String()
 	}
+	says := func(text string) string {
+		return listen(func(c net.Conn) {
+			c.Read(make([]byte, 4096))
+			io.WriteString(c, text)
+			c.(*net.TCPConn).CloseWrite()
+			io.Copy(io.Discard, c)
+			c.Close()
+		})
+	}
 	hung := make(chan struct{})
 	t.Cleanup(func() { close(hung) })
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -222,7 +232,7 @@ func TestErrorsOnTheWay(t *testing.T) {
 			c.Close()
 		}), "reset"},
 		{"hangs up", listen(func(c net.Conn) { io.CopyN(io.Discard, c, 20); c.(*net.TCPConn).CloseWrite(); <-hung; c.Close() }), "EOF"},
-		{"says nothing", listen(func(c net.Conn) { <-hung; c.Close() }), "no answer within"},
+		{"says nothing", listen(func(c net.Conn) { <-hung; c.Close() }), "it took longer than"},
 		{"drips", listen(func(c net.Conn) {
 			defer c.Close()
 			c.Read(make([]byte, 100))
@@ -237,7 +247,7 @@ func TestErrorsOnTheWay(t *testing.T) {
 					return
 				}
 			}
-		}), "no answer within"},
+		}), "it took longer than"},
 		{"no HTTP", listen(func(c net.Conn) {
 			c.Read(make([]byte, 100))
 			io.WriteString(c, "220 mail.example ESMTP\r\n")
@@ -254,14 +264,23 @@ func TestErrorsOnTheWay(t *testing.T) {
 				}
 			}
 		}), "headers exceeded"},
+		{"endless status", says("HTTP/1.1 " + strings.Repeat("\x01", 60_000) + "\r\n\r\n"), "malformed HTTP"},
+		{"terminal", says("HTTP/1.1 200 OK\r\n\x1b[31mHA\x1b[2J " + strings.Repeat("x", 60_000) + "\r\n\r\n"), `\\x1b[31mHA`},
+		{"length", says("HTTP/1.1 200 OK\r\nContent-Length: \x1b[31m" + strings.Repeat("9", 60_000) + "\r\n\r\n"), "Content-Length"},
+		{"what it was sent", says("HTTP/1.1 200 OK\r\nPOST /services/B0SECRETPART x tk_SECRETtoken\r\n\r\n"), "POST /services/…"},
+		{"redirect", says("HTTP/1.1 302 Found\r\nLocation: http://B0SECRETPART.example/\r\n\r\n"), "http://….example"},
+		{"endless redirect", says("HTTP/1.1 302 Found\r\nLocation: http://" + strings.Repeat("9", 60_000) + "/\r\n\r\n"), "a redirect to http://999"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := posterTo(t, "http://"+test.addr+"/services/B0SECRETPART", nil)
+			p := posterTo(t, "http://"+test.addr+"/services/B0SECRETPART", func(o *Options) { o.Token = Secret{Text: "tk_SECRETtoken"} })
 			p.client.Timeout = 500 * time.Millisecond
 			a := p.post(t.Context(), sample(p))
 			if a.err == nil || !strings.Contains(a.err.Error(), test.want) || strings.Contains(a.err.Error(), "SECRET") || a.refused {
-				t.Errorf("%+v, want %q", a, test.want)
+				t.Fatalf("%v, want %q", a.err, test.want)
+			}
+			if text := a.err.Error(); len(text) > 250 || strings.ContainsFunc(text, unicode.IsControl) {
+				t.Errorf("not fit to be shown: %q", text)
 			}
 		})
 	}
@@ -340,6 +359,7 @@ func TestSecret(t *testing.T) {
 		exposed string
 	}{
 		{"text", Secret{Text: "abc"}, "abc", "", ""},
+		{"spaces", write("i", " abc \n", 0o600), "abc", "", ""},
 		{"file", write("a", "abc\r\n", 0o600), "abc", "", ""},
 		{"of a group", write("b", "abc", 0o640), "abc", "", ""},
 		{"of all", write("c", "abc", 0o644), "abc", "", "can be read by everybody"},
@@ -374,11 +394,38 @@ func TestParseURL(t *testing.T) {
 		{"https://:443/", "names no host"},
 		{"https://u:secret@hooks.example/", "user or password"},
 		{"https://hooks.example/#x", "fragment"},
+		{"https://hooks.example:0/", "port"},
+		{"https://hooks.example:99999/", "port"},
 		{"https://hooks.example/%zzsecret", "is not a URL"},
 	} {
 		_, err := ParseURL(test.in)
 		if (err == nil) != (test.err == "") || err != nil && (!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %v, want %q", test.in, err, test.err)
+		}
+	}
+}
+
+func TestDoubts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ format, url, want string }{
+		{FormatJSON, "https://hooks.example/x", ""},
+		{FormatJSON, "http://127.0.0.1/x", ""},
+		{FormatJSON, "http://localhost:8080/x", ""},
+		{FormatJSON, "http://hooks.example/x", "unencrypted"},
+		{FormatJSON, "https://hooks.slack.com/services/x", "slack"},
+		{FormatSlack, "https://hooks.slack.com/services/x", ""},
+		{FormatSlack, "https://discord.com/api/webhooks/x", "discord"},
+		{FormatNtfy, "https://ntfy.sh/", "no topic"},
+		{FormatNtfy, "https://ntfy.sh/t", ""},
+		{FormatJSON, "https://ntfy.sh/t", "ntfy"},
+	} {
+		u, err := ParseURL(test.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(Doubts(test.format, u), "; ")
+		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s to %s: %q, want %q", test.format, test.url, got, test.want)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // endpoint takes the place of one: it answers as it is told, and notes when it
@@ -268,8 +270,8 @@ func TestRefusedMessageIsLetGo(t *testing.T) {
 	})
 }
 
-// In no hour are there more tries than per_hour and the burst, whether they
-// succeed or not, and each event is told in the end.
+// In no hour are there more tries than per_hour, whether they succeed or not, and
+// each event is told in the end.
 func TestRateIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -283,7 +285,7 @@ func TestRateIsBounded(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		stop()
-		tries := e.tries()
+		tries, most := e.tries(), 0
 		for i := range tries {
 			in := 0
 			for _, other := range tries[i:] {
@@ -291,16 +293,158 @@ func TestRateIsBounded(t *testing.T) {
 					in++
 				}
 			}
-			if in > 12+burst {
+			if in > 12 {
 				t.Fatalf("%d tries in an hour", in)
 			}
+			most = max(most, in)
 		}
 		told := 0
 		for _, d := range e.taken() {
 			told += d.digest.total()
 		}
-		if told != events {
-			t.Errorf("%d events told of %d", told, events)
+		if told != events || most != 12 {
+			t.Errorf("%d events told of %d, %d tries in an hour at most", told, events, most)
+		}
+	})
+}
+
+// A message that is never taken, for whatever is in it, doesn't hold up for ever
+// what comes after it, nor is it forgotten that there was something.
+func TestMessageThatIsNeverTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{}
+		n, stop := started(t, Options{}, e)
+		taken := n.post
+		n.post = func(ctx context.Context, m message) answer {
+			for _, ev := range m.digest.listed {
+				if ev.Reason == "poison" {
+					return answer{err: errors.New("403")}
+				}
+			}
+			return taken(ctx, m)
+		}
+		ev := ban(1)
+		ev.Reason = "poison"
+		n.Publish(ev)
+		time.Sleep(30 * time.Minute)
+		n.Publish(Event{Time: time.Now(), Kind: Alarm, Reason: "blind"})
+		time.Sleep(8 * time.Hour)
+		synctest.Wait()
+		got := e.taken()
+		if len(got) != 1 || got[0].digest.counts[Ban] != 1 || got[0].digest.counts[Alarm] != 1 {
+			t.Fatalf("taken: %+v", got)
+		}
+		n.Publish(ban(2))
+		time.Sleep(time.Minute)
+		stop()
+		if got := e.taken(); len(got) != 2 || got[1].digest.listed[0].Target != ban(2).Target {
+			t.Errorf("taken then: %+v", got)
+		}
+	})
+}
+
+// Whoever was away for long gets one message with all, and its alarms.
+func TestLongOutageEndsWithOneMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{}
+		n, stop := started(t, Options{}, e)
+		back := time.Now().Add(5 * time.Hour)
+		taken := n.post
+		n.post = func(ctx context.Context, m message) answer {
+			if time.Now().Before(back) {
+				return answer{err: errors.New("503")}
+			}
+			return taken(ctx, m)
+		}
+		for i := range 100 {
+			n.Publish(ban(i))
+			time.Sleep(2 * time.Minute)
+		}
+		n.Publish(Event{Time: time.Now(), Kind: Alarm, Reason: "blind"})
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		stop()
+		told, alarms := 0, 0
+		for _, d := range e.taken() {
+			told += d.digest.total()
+			for _, ev := range d.digest.listed {
+				if ev.Kind == Alarm {
+					alarms++
+				}
+			}
+		}
+		if got := e.taken(); len(got) > 2 || told != 101 || alarms != 1 {
+			t.Errorf("%d messages with %d events, %d alarms", len(got), told, alarms)
+		}
+	})
+}
+
+// A successor tells what another one could not, of what it is asked for, and is
+// bound by the pace so far.
+func TestInherit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bad := &endpoint{answers: broken("a", "b", "c", "d", "e", "f", "g", "h")}
+		old, stop := started(t, Options{PerHour: 3}, bad)
+		old.Publish(ban(1))
+		old.Publish(Event{Time: time.Now(), Kind: Hold, Jail: "web"})
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		stop()
+		if s := old.Stats(); len(bad.tries()) != 3 || s.Waiting != 2 {
+			t.Fatalf("%d tries, %+v", len(bad.tries()), s)
+		}
+		good := &endpoint{}
+		n, stop := started(t, Options{PerHour: 3, Kinds: []Kind{Ban}}, good)
+		begin := time.Now()
+		n.Publish(ban(2))
+		n.Inherit(old)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		stop()
+		got := good.taken()
+		if len(got) != 1 || got[0].digest.total() != 2 || got[0].digest.listed[0].Target != ban(1).Target {
+			t.Fatalf("taken: %+v", got)
+		}
+		if at := got[0].at.Sub(begin); at < 50*time.Minute {
+			t.Errorf("taken after %v, in spite of three tries before", at)
+		}
+		if old.Stats().Waiting != 0 {
+			t.Error("the old one still has something to tell")
+		}
+	})
+}
+
+// An endpoint that comes and goes doesn't fill our log.
+func TestFailuresAreSaidOnceAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{}
+		for range 500 {
+			e.answers = append(e.answers, answer{err: errors.New("gone")}, answer{})
+		}
+		var log syncbuf.Buffer
+		n, err := New(Options{URL: Secret{Text: "http://127.0.0.1:1/"}, Format: FormatJSON, Kinds: Kinds(), Interval: time.Second, PerHour: MaxPerHour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.post = e.post
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			n.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+		}()
+		for range 200 {
+			n.Publish(ban(1))
+			time.Sleep(30 * time.Second)
+		}
+		cancel()
+		<-done
+		if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 4 {
+			t.Errorf("%d lines in 100 minutes:\n%s", lines, log.String())
 		}
 	})
 }
@@ -335,12 +479,25 @@ func TestEndTellsTheRest(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 		}, 0, 0, lastPost},
+		{"held by the pace", nil, 0, func(n *Notifier) {
+			for i := range 5 {
+				n.Publish(ban(i))
+				time.Sleep(time.Minute)
+			}
+			synctest.Wait()
+		}, 4, 5, 0},
+		{"after a message that was refused", []answer{{err: errors.New("400"), refused: true}}, 0, func(n *Notifier) {
+			n.Publish(ban(1))
+			time.Sleep(2 * time.Second)
+			n.Publish(ban(2))
+			synctest.Wait()
+		}, 2, 1, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				e := &endpoint{answers: test.answers, took: test.took}
-				n, stop := started(t, Options{}, e)
+				n, stop := started(t, Options{PerHour: 3}, e)
 				test.do(n)
 				begin := time.Now()
 				stop()

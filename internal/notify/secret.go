@@ -33,7 +33,7 @@ func (s Secret) GoString() string { return s.String() }
 // Given reports whether there is one.
 func (s Secret) Given() bool { return s != Secret{} }
 
-// Read returns the secret, without the newline at its end. No error says what
+// Read returns the secret, without space around it. No error says what
 // is in it.
 func (s Secret) Read() (string, error) {
 	if s.Path == "" {
@@ -57,7 +57,7 @@ func (s Secret) Read() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
-	text := strings.TrimRight(string(b), "\r\n")
+	text := strings.TrimSpace(string(b))
 	switch {
 	case len(b) > maxSecret:
 		return wrong(fmt.Sprintf("is larger than %d bytes", maxSecret))

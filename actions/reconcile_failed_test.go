@@ -1,0 +1,45 @@
+//go:build linux
+
+package actions_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tailban/tailban/actions"
+)
+
+// Whoever was told that an action fails is told when another reconciler has it
+// work, once; and not that it fails again.
+func TestSuccessorOfOneThatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fa := &fake{}
+		var states []actions.State
+		r := actions.NewReconciler(actions.Options{
+			Name: "test", Action: fa, Failed: true,
+			OnState: func(s actions.State) { states = append(states, s) },
+		})
+		b := &bench{T: t, Reconciler: r, fake: fa}
+		b.start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(states) != 1 || states[0].Failing || states[0].Since.IsZero() {
+			t.Errorf("states told: %+v", states)
+		}
+		broken := errors.New("broken")
+		fa.interfere(script{onApply: func(context.Context, []actions.Entry, []netip.Prefix) error { return broken }})
+		r.Set(netip.MustParsePrefix("192.0.2.1/32"), time.Now().Add(time.Hour))
+		time.Sleep(time.Minute)
+		fa.interfere(script{})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(states) != 3 || !states[1].Failing || states[2].Failing {
+			t.Errorf("states told: %+v", states)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/wholefile"
+)
+
+// alarmsFile is the name of the file in the state folder with the troubles that
+// go on.
+const alarmsFile = "alarms.json"
+
+// alarms are the troubles that go on, by what they are about and since when. They
+// outlive a restart, and an action that a reload replaces: neither is a reason to
+// tell of them again, and their end is told.
+type alarms struct {
+	mu      sync.Mutex
+	open    map[string]time.Time
+	changed chan struct{} // holds a token while they are other than stored
+}
+
+func newAlarms() *alarms {
+	return &alarms{open: map[string]time.Time{}, changed: make(chan struct{}, 1)}
+}
+
+// begin notes that a trouble is there, and reports whether that is news.
+func (a *alarms) begin(about string, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, known := a.open[about]; known {
+		return false
+	}
+	a.open[about] = now
+	a.change()
+	return true
+}
+
+// end notes that a trouble is over, and reports whether it was there.
+func (a *alarms) end(about string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, known := a.open[about]; !known {
+		return false
+	}
+	delete(a.open, about)
+	a.change()
+	return true
+}
+
+// goesOn reports whether a trouble is there.
+func (a *alarms) goesOn(about string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, known := a.open[about]
+	return known
+}
+
+// keep forgets those of logs and actions that a configuration doesn't have.
+func (a *alarms) keep(c *config.Config) {
+	known := map[string]bool{}
+	for i := range c.Logs {
+		known["log "+c.Logs[i].Name] = true
+	}
+	for i := range c.Actions {
+		known["action "+c.Actions[i].Name] = true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := len(a.open)
+	maps.DeleteFunc(a.open, func(about string, _ time.Time) bool {
+		of, _, _ := strings.Cut(about, ":")
+		return !known[of]
+	})
+	if len(a.open) != before {
+		a.change()
+	}
+}
+
+// change has them stored. a.mu is held.
+func (a *alarms) change() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// loadAlarms takes up those of an earlier daemon. It is no reason not to start.
+func (d *daemon) loadAlarms() {
+	path := filepath.Join(d.Config.StateDir, alarmsFile)
+	b, err := answer(openPatience, errOpening, func() ([]byte, error) { return os.ReadFile(path) })
+	open := map[string]time.Time{}
+	if err == nil {
+		err = json.Unmarshal(b, &open)
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			d.Log.Warn("troubles that went on may be told again: which these were can't be read", "path", path, "err", err)
+		}
+		return
+	}
+	a := d.hub.alarms
+	a.mu.Lock()
+	maps.Copy(a.open, open)
+	a.mu.Unlock()
+	a.keep(d.Config)
+}
+
+// keepAlarms stores them whenever they change, until ctx is done.
+func (d *daemon) keepAlarms(ctx context.Context) {
+	path, failing := filepath.Join(d.Config.StateDir, alarmsFile), false
+	store := func() {
+		d.hub.alarms.mu.Lock()
+		b, err := json.Marshal(d.hub.alarms.open)
+		d.hub.alarms.mu.Unlock()
+		if err == nil {
+			err = wholefile.Write(path, b)
+		}
+		if err != nil && !failing {
+			d.Log.Warn("which troubles go on can't be stored: after a restart they may be told again", "path", path, "err", err)
+		}
+		failing = err != nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			select {
+			case <-d.hub.alarms.changed:
+				store()
+			default:
+			}
+			return
+		case <-d.hub.alarms.changed:
+			store()
+		}
+	}
+}
