@@ -125,7 +125,10 @@ func (r *follower) flush(ctx context.Context, out chan<- *Batch) {
 // pause is how long to wait for news before looking at the names again: not
 // long after a rename, since the successor is about to appear.
 func (r *follower) pause() time.Duration {
-	return backoff(time.Since(r.quietSince), r.o.Poll)
+	if d := backoff(time.Since(r.quietSince), r.o.Poll); d < r.o.Poll {
+		return d
+	}
+	return nextTick(r.o.Poll)
 }
 
 // scan looks at all names once.

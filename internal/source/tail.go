@@ -260,8 +260,7 @@ func (t *tail) finish(ctx context.Context, out chan<- *Batch) bool {
 func (t *tail) pause() time.Duration {
 	h := t.hold.Load()
 	if t.watch != nil && h == held {
-		// All at the same moments: each of its own would wake the process.
-		return t.poll - time.Duration(time.Now().UnixNano())%t.poll
+		return nextTick(t.poll)
 	}
 	quiet := time.Since(t.grown)
 	d := backoff(quiet, t.poll)
@@ -269,6 +268,12 @@ func (t *tail) pause() time.Duration {
 		d = min(d, max(t.grace-quiet, time.Millisecond))
 	}
 	return d
+}
+
+// nextTick is how long it is to the next of the moments at which all that is
+// quiet is looked at: each at its own would wake the process.
+func nextTick(every time.Duration) time.Duration {
+	return every - time.Duration(time.Now().UnixNano())%every
 }
 
 // backoff grows with the time since something happened, up to limit. The
