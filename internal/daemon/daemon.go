@@ -153,12 +153,13 @@ type daemon struct {
 	listing   chan struct{}         // holds a token while bans are listed
 	keep      *swap[*config.Config] // of which a copy is to be kept
 
-	mu     sync.Mutex // of what a reload changes
-	config *config.Config
-	logs   map[string]*reading
-	claims *source.Claims
-	action []*enforcer
-	hosts  *hosts
+	mu      sync.Mutex // of what a reload changes
+	config  *config.Config
+	logs    map[string]*reading
+	claims  *source.Claims
+	folders *source.Folders // nil: inotify can't be had
+	action  []*enforcer
+	hosts   *hosts
 
 	notifiers []*notifier
 
@@ -233,6 +234,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.startTentative()
 	d.sayUnusedSockets()
+	if folders := d.startFolders(); folders != nil {
+		servers = append(servers, folders)
+	}
 	d.claims = source.NewClaims(sourcePositions(d.loaded.Positions))
 	d.assign(d.config)
 	for i := range d.config.Logs {
@@ -303,6 +307,22 @@ func (d *daemon) untilSourcesEnd(ctx context.Context) context.Context {
 		waitFor(allOf(d.sources()), lastWords)
 	})
 	return later
+}
+
+// startFolders has it told what happens in the folders of logs. Without it they
+// are looked at each second.
+func (d *daemon) startFolders() *part {
+	folders, err := source.NewFolders()
+	if err != nil {
+		d.Log.Warn("new log files are found once a second, not at once", "err", err)
+		return nil
+	}
+	d.folders = folders
+	return startPart(d.serving, func(ctx context.Context) {
+		if err := folders.Run(ctx); err != nil {
+			d.Log.Error("new log files are no longer found at once", "err", err)
+		}
+	})
 }
 
 func (d *daemon) startWriter() *part {

@@ -52,7 +52,7 @@ func (d *daemon) sourceOf(l *config.Log, positions []source.Position) source.Sou
 	return source.NewFiles(source.FilesOptions{
 		Log: l.Name, Patterns: l.Files, MaxLine: l.MaxLine, Resume: positions, Logger: d.Log,
 		StartAt: startAt(d.current(), l, time.Now),
-		Claims:  d.claims, FromStart: l.FromStart, MaxFiles: l.MaxFiles, AllowInsecure: l.AllowInsecure, Container: source.Container(l.Container),
+		Claims:  d.claims, Folders: d.folders, FromStart: l.FromStart, MaxFiles: l.MaxFiles, AllowInsecure: l.AllowInsecure, Container: source.Container(l.Container),
 	})
 }
 

@@ -32,10 +32,14 @@ func bothWays(t *testing.T, test func(t *testing.T, o FilesOptions)) {
 	for _, noInotify := range []bool{false, true} {
 		t.Run(fmt.Sprintf("inotify=%v", !noInotify), func(t *testing.T) {
 			t.Parallel()
-			test(t, FilesOptions{
+			o := FilesOptions{
 				Log: "web", NoInotify: noInotify,
 				Poll: 50 * time.Millisecond, Grace: 300 * time.Millisecond,
-			})
+			}
+			if !noInotify {
+				o.Folders = newFolders(t)
+			}
+			test(t, o)
 		})
 	}
 }

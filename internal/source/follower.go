@@ -49,10 +49,17 @@ type follower struct {
 	unpacking  map[identity]bool          // compressed files that are being read, by what they were
 	before     map[string]<-chan struct{} // by name, closed when the last file is known that came and went while nobody looked
 
-	deleted    []*tail         // open files without a name; nil: not known in this scan
-	quietSince time.Time       // when a name last changed
-	globbed    time.Time       // when the globs were last looked at
-	said       map[string]bool // patterns of which was said that they match nothing, or are none
+	deleted    []*tail   // open files without a name; nil: not known in this scan
+	quietSince time.Time // when a name last changed
+
+	stirred  chan struct{}      // holds a token when something has happened in a folder
+	folders  map[string]*folder // that are watched
+	watched  bool               // all of them are, and inotify tells all of them
+	calm     bool               // there is nothing to wait for but news, which is told
+	scanned  time.Time          // when names were last looked at, and how long that took
+	scanTook time.Duration
+	globbed  time.Time       // when the globs were last looked at
+	said     map[string]bool // patterns of which was said that they match nothing, or are none
 }
 
 func newFollower(f *Files, notify bool) *follower {
@@ -61,6 +68,8 @@ func newFollower(f *Files, notify bool) *follower {
 		memory: memory, lost: make(chan loss),
 		o: &f.o, pool: &f.pool, counts: &f.counts, log: f.o.Logger, notify: notify,
 		moved:     make(chan struct{}, 1),
+		stirred:   make(chan struct{}, 1),
+		folders:   make(map[string]*folder),
 		ended:     make(chan *tail),
 		names:     newNames(f.o.Patterns, memory.marked),
 		tails:     make(map[identity]*tail),
@@ -77,15 +86,24 @@ func newFollower(f *Files, notify bool) *follower {
 // run returns when ctx is done and all tails have ended.
 func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 	defer r.wg.Wait()
+	defer r.unwatchFolders()
 	r.scan(ctx, out, true)
 	r.flush(ctx, out)
 	timer := time.NewTimer(r.o.Poll)
 	defer timer.Stop()
+	soon := time.Duration(-1) // until names are looked at since something goes on in their folders
 	for {
 		timer.Reset(r.pause())
+		if soon >= 0 {
+			timer.Reset(min(soon, r.pause()))
+		}
+		soon = -1
 		select {
 		case <-ctx.Done():
 			return
+		case <-r.stirred:
+			soon = r.stir(time.Now())
+			continue
 		case t := <-r.ended:
 			r.forget(t)
 		case l := <-r.lost:
@@ -128,6 +146,9 @@ func (r *follower) pause() time.Duration {
 	if d := backoff(time.Since(r.quietSince), r.o.Poll); d < r.o.Poll {
 		return d
 	}
+	if r.calm {
+		return nextTick(calmPolls * r.o.Poll)
+	}
 	return nextTick(r.o.Poll)
 }
 
@@ -135,10 +156,15 @@ func (r *follower) pause() time.Duration {
 func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer func(begin time.Time) {
+		r.scanned = time.Now()
+		r.scanTook = r.scanned.Sub(begin)
+	}(time.Now())
 	r.deleted = nil
 	expand := time.Since(r.globbed) >= globEvery
 	if expand {
 		r.globbed = time.Now()
+		r.watched = r.watchFolders() // first: what comes after the look is told
 		r.expand()
 	}
 	looks := make(map[string]look, len(r.names.byPath))
@@ -173,6 +199,25 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 	r.supersede(looks)
 	r.mark()
 	r.sayCrowds()
+	r.calm = r.watched && r.settled()
+}
+
+// settled reports whether there is nothing to wait for but news.
+func (r *follower) settled() bool {
+	if !r.marked || len(r.unmarked) > 0 || len(r.outbox) > 0 {
+		return false
+	}
+	for _, n := range r.names.byPath {
+		if n.state != Following {
+			return false
+		}
+	}
+	for _, t := range r.tails {
+		if t.hold.Load() != held {
+			return false
+		}
+	}
+	return true
 }
 
 // expand evaluates the globs and says, once each, what is wrong with them.

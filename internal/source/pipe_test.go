@@ -147,9 +147,9 @@ func TestPipeOnlyFIFOs(t *testing.T) {
 	create(t, path, "one\n")
 	s, p := beginPipe(t, PipeOptions{Path: path})
 	s.quietUntil("the trouble", func() bool { return strings.Contains(p.Stats().Err, "it is no named pipe") })
-	must(t, os.Remove(path))
-	must(t, unix.Mkfifo(path, 0o600))
-	must(t, os.Chmod(path, 0o622))
+	must(t, unix.Mkfifo(path+".new", 0o600))
+	must(t, os.Chmod(path+".new", 0o622))
+	rename(t, path+".new", path)
 	s.quietUntil("it to be opened", func() bool { return p.Stats().State == Following })
 	if s.said.count("every user") != 1 {
 		t.Errorf("said %s", s.said)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // State is what is being done about one name or file.
@@ -94,6 +96,7 @@ type tail struct {
 
 	wake    chan struct{}
 	watch   *fdWatch
+	heard   bool      // inotify tells of what happens, as far as is known
 	end     time.Time // until when what is left of a deleted file is offered after a stop
 	cutOff  bool      // a batch could not be sent before a stop
 	missed  int       // ticks in a row that found what no wake-up announced
@@ -260,6 +263,9 @@ func (t *tail) finish(ctx context.Context, out chan<- *Batch) bool {
 func (t *tail) pause() time.Duration {
 	h := t.hold.Load()
 	if t.watch != nil && h == held {
+		if t.heard {
+			return nextTick(calmPolls * t.poll)
+		}
 		return nextTick(t.poll)
 	}
 	quiet := time.Since(t.grown)
@@ -330,6 +336,8 @@ func (t *tail) startWatch() {
 	}
 	t.watch = w
 	t.watching.Store(true)
+	var st unix.Statfs_t
+	t.heard = unix.Fstatfs(int(t.f.Fd()), &st) == nil && localType(int64(st.Type))
 }
 
 func (t *tail) stopWatch() {
@@ -346,6 +354,7 @@ func (t *tail) doubtWatch() {
 	if t.watch == nil {
 		return
 	}
+	t.heard = false
 	if t.missed++; t.missed < deafAfter {
 		return
 	}
