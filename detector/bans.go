@@ -32,6 +32,14 @@ func (e *Engine) setBan(target netip.Prefix, owner int, until int64) {
 
 // banNoted keeps books of the bans that a client's target alone doesn't find.
 func (e *Engine) banNoted(bk banKey, n int) {
+	if n < 0 {
+		e.sieve.remove(bk.key)
+	} else if e.sieve.add(bk.key) {
+		e.sieve.reset()
+		for bk := range e.bans.entries {
+			e.sieve.add(bk.key)
+		}
+	}
 	if bk.host() {
 		e.hosts += n
 	}
@@ -59,8 +67,10 @@ func (e *Engine) banned(c *candidate, owner int) bool {
 	if e.bans.len() == 0 {
 		return false
 	}
-	if _, _, ok := e.bans.get(banKey{c.key, owner}, c.time); ok {
-		return true
+	if e.sieve.may(c.key) {
+		if _, _, ok := e.bans.get(banKey{c.key, owner}, c.time); ok {
+			return true
+		}
 	}
 	if e.hosts > 0 && c.key.bits < 128 {
 		if _, _, ok := e.bans.get(banKey{keyOf(single(c.client)), owner}, c.time); ok {

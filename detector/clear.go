@@ -28,13 +28,13 @@ func (e *Engine) clearWindows(in key, jail string, wide bool) (cleared int) {
 		of[j.rule] = true
 	}
 	for n := range of {
-		if i, ok := e.windows.index[tableKey{in.hi, in.lo, in.bits, uint16(n)}]; ok && of[n] {
+		if i := e.windows.find(tableKey{in.hi, in.lo, in.bits, uint16(n)}); i != noSlot && of[n] {
 			e.windows.remove(i)
 			cleared++
 		}
 	}
 	if wide {
-		for k, i := range e.windows.index {
+		for i, k := range e.windows.keys() {
 			if of[k.rule] && k.target().in(in) {
 				e.windows.remove(i)
 				cleared++

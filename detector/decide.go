@@ -130,7 +130,7 @@ type Stats struct {
 // Stats returns the engine's counters.
 func (e *Engine) Stats() Stats {
 	return Stats{
-		Windows: len(e.windows.index), Memory: e.windows.used,
+		Windows: e.windows.index.len(), Memory: e.windows.used,
 		Evicted: e.windows.evicted, Refused: e.windows.refused, Late: e.windows.late,
 		Bans: e.bans.len(), BansEvicted: e.bans.evicted,
 		Offences: e.past.len(), OffencesLost: e.past.evicted,

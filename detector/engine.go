@@ -23,6 +23,7 @@ type Engine struct {
 
 	windows   *table
 	bans      *expiring[banKey, struct{}]
+	sieve     sieve            // of the bans' targets
 	hosts     int              // bans of single IPv6 addresses: look for them too
 	networks  *bart.Table[int] // how many bans there are of each network; nil: of none
 	past      *expiring[offenceKey, offence]
@@ -92,7 +93,7 @@ type LogCounters struct {
 
 // NewEngine makes an Engine. The options are trusted to be checked.
 func NewEngine(o Options) *Engine {
-	e := &Engine{windows: newTable(0), histories: map[string]int{}, held: map[string]bool{}}
+	e := &Engine{windows: newTable(0), histories: map[string]int{}, held: map[string]bool{}, sieve: newSieve()}
 	e.bans = newExpiring[banKey, struct{}](0, e.banNoted)
 	e.past = newExpiring[offenceKey, offence](maxOffences, e.offenceNoted)
 	e.Use(Compile(o))

@@ -35,7 +35,7 @@ func TestFillEqualsBruteForce(t *testing.T) {
 			events = append(events, ev)
 		}
 		touched := func() (n int) {
-			for _, i := range e.windows.index {
+			for i := range e.windows.keys() {
 				if e.windows.slot(i).touched {
 					n++
 				}

@@ -172,7 +172,7 @@ func TestClearEqualsBruteForce(t *testing.T) {
 		}
 		what := func() map[string]bool {
 			all := map[string]bool{}
-			for k := range e.windows.index {
+			for _, k := range e.windows.keys() {
 				all[fmt.Sprint("window ", rules[k.rule], k.target().prefix())] = (jail == "" || jail == rules[k.rule]) && inside(k.target())
 			}
 			for k := range e.past.entries {

@@ -117,7 +117,7 @@ func TestWhatAReloadKeeps(t *testing.T) {
 			tt.change(&o)
 			kept := e.Use(Compile(o))
 			inJail, inWanted := 0, 0
-			for k := range e.windows.index {
+			for _, k := range e.windows.keys() {
 				if k.rule == e.wanted[0].rule {
 					inWanted++
 				} else {

@@ -52,7 +52,7 @@ type SnapshotOffence struct {
 // all windows.
 func (e *Engine) Snapshot() *Snapshot {
 	t := e.windows
-	n := len(t.index)
+	n := t.index.len()
 	s := &Snapshot{
 		Rule: make([]uint16, 0, n), Hi: make([]uint64, 0, n), Lo: make([]uint64, 0, n), Bits: make([]uint8, 0, n),
 		Flags: make([]uint8, 0, n), Late: make([]uint32, 0, n), Room: make([]uint32, 0, n), Count: make([]uint32, 0, n),
@@ -169,7 +169,7 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 // whether there is room.
 func (t *table) restore(rule uint16, k key, w window, touched bool) bool {
 	tk := tableKey{k.hi, k.lo, k.bits, rule}
-	if _, there := t.index[tk]; there || !t.room(slotBytes+8*int64(cap(w.times)), noSlot) {
+	if t.find(tk) != noSlot || !t.room(slotBytes+8*int64(cap(w.times)), noSlot) {
 		return false
 	}
 	r := t.rules[rule]

@@ -31,7 +31,7 @@ func TestSnapshotEqualsGoingOn(t *testing.T) {
 				if got, want := contents(cut.Snapshot()), contents(s); got != want {
 					t.Fatalf("taken up was\n%s\nof\n%s", got, want)
 				}
-				for k := range whole.windows.index {
+				for _, k := range whole.windows.keys() {
 					is, was := cut.windows.look(k.rule, k.target()), whole.windows.look(k.rule, k.target())
 					if len(was.times) > 0 && (is == nil || is.slow != was.slow || is.late != was.late) {
 						t.Fatalf("a window is %+v, was %+v", is, was)
@@ -204,8 +204,8 @@ func BenchmarkSnapshot(b *testing.B) {
 			e.windows.add(e.jails[0].rule, 50, keyN(i*2654435761%keys), int64(n)*1e9)
 		}
 	}
-	if len(e.windows.index) != keys {
-		b.Fatal(len(e.windows.index))
+	if e.windows.index.len() != keys {
+		b.Fatal(e.windows.index.len())
 	}
 	b.Run("take", func(b *testing.B) {
 		b.ReportAllocs()

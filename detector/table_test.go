@@ -30,7 +30,7 @@ func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
 				if s.prev != prev || int(s.level) != lv {
 					tb.Fatalf("broken queue at slot %d", i)
 				}
-				if t.index[s.key] != i {
+				if t.find(s.key) != i {
 					tb.Fatalf("slot %d is not in the index", i)
 				}
 				if s.key.target().host() {
@@ -56,8 +56,8 @@ func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
 	if t.hosts != hosts {
 		tb.Fatalf("table: %d hosts in the books, %d in truth", t.hosts, hosts)
 	}
-	if t.used != used || n != len(t.index) {
-		tb.Fatalf("table: %d bytes and %d keys in the books, %d and %d in truth", t.used, len(t.index), used, n)
+	if t.used != used || n != t.index.len() {
+		tb.Fatalf("table: %d bytes and %d keys in the books, %d and %d in truth", t.used, t.index.len(), used, n)
 	}
 }
 
@@ -190,12 +190,12 @@ func TestForget(t *testing.T) {
 		tab.add(rule, 5, keyN(100+i), int64(1000+i))
 	}
 	tab.forget(1000 + 50 + 120)
-	if got := len(tab.index); got != 51 {
+	if got := tab.index.len(); got != 51 {
 		t.Errorf("%d keys left, want the 50 of use and the one in the future", got)
 	}
 	tab.forget(1 << 40)
-	if len(tab.index) != 0 || tab.used != 0 {
-		t.Errorf("%d keys, %d bytes left", len(tab.index), tab.used)
+	if tab.index.len() != 0 || tab.used != 0 {
+		t.Errorf("%d keys, %d bytes left", tab.index.len(), tab.used)
 	}
 	tab.check(t)
 }

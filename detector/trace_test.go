@@ -106,9 +106,9 @@ func traced(t *rapid.T) {
 	if got, want := fmt.Sprint(e.Stats(), l.Steps, l.Cut), fmt.Sprint(twin.Stats(), m.Steps, m.Cut); got != want {
 		t.Fatalf("after traces %s, without %s", got, want)
 	}
-	for k, i := range e.windows.index {
+	for i, k := range e.windows.keys() {
 		a := e.windows.slot(i)
-		b := twin.windows.slot(twin.windows.index[k])
+		b := twin.windows.slot(twin.windows.find(k))
 		if a.touched != b.touched || a.level != b.level || fmt.Sprint(a.win) != fmt.Sprint(b.win) {
 			t.Fatalf("%v: after traces %+v, without %+v", k, a, b)
 		}
