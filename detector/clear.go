@@ -28,7 +28,7 @@ func (e *Engine) clearWindows(in key, jail string, wide bool) (cleared int) {
 		of[j.rule] = true
 	}
 	for n := range of {
-		if i := e.windows.find(tableKey{in.hi, in.lo, in.bits, uint16(n)}); i != noSlot && of[n] {
+		if i := e.windows.find(in.of(uint16(n))); i != noSlot && of[n] {
 			e.windows.remove(i)
 			cleared++
 		}

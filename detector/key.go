@@ -9,7 +9,7 @@ import (
 // never meet.
 type key struct {
 	hi, lo uint64
-	bits   uint8 // prefix length, of 128
+	bits   uint64 // prefix length, of 128; so wide that maps hash and compare all of it at once
 }
 
 var nat64 = []netip.Prefix{
@@ -41,7 +41,7 @@ func keyOf(p netip.Prefix) key {
 	if p.Addr().Is4() {
 		bits += 96
 	}
-	return key{hi: binary.BigEndian.Uint64(b[:8]), lo: binary.BigEndian.Uint64(b[8:]), bits: uint8(bits)}
+	return key{hi: binary.BigEndian.Uint64(b[:8]), lo: binary.BigEndian.Uint64(b[8:]), bits: uint64(bits)}
 }
 
 // prefix undoes keyOf.

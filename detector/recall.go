@@ -323,7 +323,7 @@ func (e *Engine) UseUp(target netip.Prefix) {
 
 // drop forgets a window.
 func (t *table) drop(rule uint16, k key) {
-	if i := t.find(tableKey{k.hi, k.lo, k.bits, rule}); i != noSlot {
+	if i := t.find(k.of(rule)); i != noSlot {
 		t.remove(i)
 	}
 }

@@ -139,7 +139,7 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 		if !known {
 			continue
 		}
-		k := key{s.Hi[i], s.Lo[i], s.Bits[i]}
+		k := key{s.Hi[i], s.Lo[i], uint64(s.Bits[i])}
 		if before, forgiven := e.pardons.of(k, names[identity]); forgiven {
 			own = after(own, before)
 		}
@@ -168,7 +168,7 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 // restore puts a window at the place of the latest touched one, and reports
 // whether there is room.
 func (t *table) restore(rule uint16, k key, w window, touched bool) bool {
-	tk := tableKey{k.hi, k.lo, k.bits, rule}
+	tk := k.of(rule)
 	if t.find(tk) != noSlot || !t.room(slotBytes+8*int64(cap(w.times)), noSlot) {
 		return false
 	}

@@ -35,7 +35,9 @@ type tableKey struct {
 	rule   uint16
 }
 
-func (k *tableKey) target() key { return key{k.hi, k.lo, k.bits} }
+func (k key) of(rule uint16) tableKey { return tableKey{k.hi, k.lo, uint8(k.bits), rule} }
+
+func (k *tableKey) target() key { return key{k.hi, k.lo, uint64(k.bits)} }
 
 // tableRule is what a rule has in the table.
 type tableRule struct {
@@ -130,7 +132,7 @@ func (t *table) clearRule(rule uint16) {
 func (t *table) add(rule uint16, limit int, k key, at int64) bool {
 	if limit == 0 {
 		if t.rules[rule].used != 0 { // the limit may have been another
-			if i := t.find(tableKey{k.hi, k.lo, k.bits, rule}); i != noSlot {
+			if i := t.find(k.of(rule)); i != noSlot {
 				t.remove(i)
 			}
 		}
@@ -155,7 +157,7 @@ func (t *table) pass(rule uint16, limit int, k key, at int64) bool {
 
 func (t *table) count(rule uint16, limit int, k key, at int64) (outcome, int, uint32) {
 	r := t.rules[rule]
-	tk := tableKey{k.hi, k.lo, k.bits, rule}
+	tk := k.of(rule)
 	i := t.find(tk)
 	if i == noSlot {
 		if !t.room(slotBytes+16, noSlot) {
@@ -198,7 +200,7 @@ func (t *table) foresee(rule uint16, limit int, k key, at int64) outcome {
 
 // look returns a window, nil if there is none. It is only to be looked at.
 func (t *table) look(rule uint16, k key) *window {
-	i := t.find(tableKey{k.hi, k.lo, k.bits, rule})
+	i := t.find(k.of(rule))
 	if i == noSlot {
 		return nil
 	}
