@@ -22,17 +22,22 @@ var nat64 = []netip.Prefix{
 // is what one host has at its disposal. Behind a NAT64 prefix each address is
 // an IPv4 client of its own.
 func TargetOf(client netip.Addr) netip.Prefix {
-	bits := client.BitLen()
-	if client.Is6() {
-		bits = 64
+	switch {
+	case client.Is4():
+		return netip.PrefixFrom(client, 32)
+	case !client.IsValid():
+		return netip.Prefix{}
+	}
+	b := client.As16()
+	if b[0] == 0 { // as both prefixes begin
 		for _, p := range nat64 {
 			if p.Contains(client) {
-				bits = 128
+				return netip.PrefixFrom(client, 128)
 			}
 		}
 	}
-	p, _ := client.Prefix(bits) // cannot fail: bits fits the family
-	return p
+	clear(b[8:])
+	return netip.PrefixFrom(netip.AddrFrom16(b), 64)
 }
 
 func keyOf(p netip.Prefix) key {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/netip"
@@ -24,10 +25,10 @@ const maxSaid = 10_000
 // summary is what is said at the end.
 type summary struct {
 	elapsed  time.Duration
-	clients  *distinct[netip.Addr]
-	last     netip.Addr         // most lines have the client of a line before
-	top      *top[netip.Prefix] // clients as they are counted: by their targets
-	target   netip.Prefix       // of last
+	clients  *distinct[address]
+	last     netip.Addr    // most lines have the client of a line before
+	top      *top[address] // clients as they are counted: by the addresses of their targets
+	target   address       // of last
 	late     lateLines
 	bans     uint64
 	observed uint64
@@ -51,7 +52,7 @@ type badLine struct {
 
 func newSummary() summary {
 	return summary{
-		clients: newDistinct[netip.Addr](), top: newTop[netip.Prefix](),
+		clients: newDistinct[address](), top: newTop[address](),
 		targets: newDistinct[netip.Prefix](), said: map[refusal]struct{}{}, jails: byDay{},
 	}
 }
@@ -65,10 +66,33 @@ func (s *summary) client(v *detector.Verdict) {
 		s.top.add(s.target)
 		return
 	}
-	s.last, s.target = v.Client, detector.TargetOf(v.Client)
-	if fresh := s.top.add(s.target); fresh || !s.target.IsSingleIP() {
-		s.clients.add(v.Client) // one whose target has a counter is known, if it is all of it
+	client := addressOf(v.Client)
+	s.last, s.target = v.Client, client
+	single := v.Client.Is4()
+	if !single {
+		target := detector.TargetOf(v.Client)
+		s.target, single = addressOf(target.Addr()), target.IsSingleIP()
 	}
+	if fresh := s.top.add(s.target); fresh || !single {
+		s.clients.add(client) // one whose target has a counter is known, if it is all of it
+	}
+}
+
+// address is an address as maps find it quickest; IPv4 in its mapped form.
+type address struct{ hi, lo uint64 }
+
+func addressOf(a netip.Addr) address {
+	b := a.As16()
+	return address{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
+}
+
+// target is the target whose address it is. No two targets have the same: the
+// clients of a network all count by it, or each by its own address.
+func (a address) target() netip.Prefix {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], a.hi)
+	binary.BigEndian.PutUint64(b[8:], a.lo)
+	return detector.TargetOf(netip.AddrFrom16(b).Unmap())
 }
 
 // lateLines are those that came after others with a later time.
@@ -104,7 +128,7 @@ const shownClients = 5
 // a client.
 func (s *summary) writeTop(b *strings.Builder) {
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for i, c := range s.top.most(shownClients, netip.Prefix.Compare) {
+	for i, c := range s.top.most(shownClients, func(a, b address) int { return a.target().Compare(b.target()) }) {
 		name := ""
 		if i == 0 {
 			name = "most active"
@@ -113,7 +137,7 @@ func (s *summary) writeTop(b *strings.Builder) {
 		if c.over > 0 {
 			about = fmt.Sprintf(", or up to %s fewer", words.Thousands(c.over))
 		}
-		fmt.Fprintf(tw, "%-12s\t%s\t%s%s%s\n", name, words.Target(c.value), words.Thousands(c.n), share(c.n, s.top.total), about)
+		fmt.Fprintf(tw, "%-12s\t%s\t%s%s%s\n", name, words.Target(c.value.target()), words.Thousands(c.n), share(c.n, s.top.total), about)
 	}
 	tw.Flush()
 }

@@ -15,16 +15,18 @@ const maxTop = 50_000
 // comes more often than once in maxTop times is among them, and is counted
 // too high by at most what its counter began with.
 type top[T comparable] struct {
-	index map[T]uint32 // to heap
-	heap  []counter[T] // in any order until it is full, then the smallest first
-	total uint64
-	last  uint32 // counter of the value before, if there was one
+	index    map[T]uint32 // to counters, which stay where they are
+	counters []counter[T]
+	queue    []uint32 // once all are taken: a heap of counters, the smallest first as they were when it was put in order
+	total    uint64
+	last     uint32 // counter of the value before, if there was one
 }
 
 type counter[T comparable] struct {
 	value T
 	n     uint64
 	over  uint64 // at most so many of n are another's
+	was   uint64 // n when its place in the queue was found
 }
 
 func newTop[T comparable]() *top[T] { return &top[T]{index: map[T]uint32{}} }
@@ -32,61 +34,69 @@ func newTop[T comparable]() *top[T] { return &top[T]{index: map[T]uint32{}} }
 // add counts a value, and reports whether it has no counter yet.
 func (t *top[T]) add(v T) (fresh bool) {
 	t.total++
-	if int(t.last) < len(t.heap) && t.heap[t.last].value == v { // most come in runs
-		t.count(t.last)
+	if int(t.last) < len(t.counters) && t.counters[t.last].value == v { // most come in runs
+		t.counters[t.last].n++
 		return false
 	}
 	i, known := t.index[v]
 	switch {
 	case known:
-	case len(t.heap) < maxTop:
-		i = uint32(len(t.heap))
-		t.heap = append(t.heap, counter[T]{value: v})
+	case len(t.counters) < maxTop:
+		i = uint32(len(t.counters))
+		t.counters = append(t.counters, counter[T]{value: v})
 		t.index[v] = i
-		if len(t.heap) == maxTop {
-			t.order()
-			i = t.index[v]
-		}
 	default:
-		least := &t.heap[0]
-		delete(t.index, least.value)
-		least.value, least.over = v, least.n
-		t.index[v], i = 0, 0
+		i = t.least()
+		c := &t.counters[i]
+		delete(t.index, c.value)
+		c.value, c.over = v, c.n
+		t.index[v] = i
 	}
-	t.count(i)
+	t.counters[i].n++
+	t.last = i
 	return !known
 }
 
-// count adds one to a counter, and keeps the heap in order once it is full.
-func (t *top[T]) count(i uint32) {
-	t.heap[i].n++
-	if len(t.heap) == maxTop {
-		i = t.down(i)
+// least returns the smallest counter. Counters only grow, so one whose place is
+// from when it was as large as now, and that was smaller than all others then,
+// still is.
+func (t *top[T]) least() uint32 {
+	if t.queue == nil {
+		t.queue = make([]uint32, len(t.counters))
+		for i := range t.queue {
+			t.queue[i] = uint32(i)
+			t.counters[i].was = t.counters[i].n
+		}
+		for i := len(t.queue)/2 - 1; i >= 0; i-- {
+			t.down(i)
+		}
 	}
-	t.last = i
+	for {
+		i := t.queue[0]
+		c := &t.counters[i]
+		if c.was == c.n {
+			return i
+		}
+		c.was = c.n
+		t.down(0)
+	}
 }
 
-func (t *top[T]) order() {
-	for i := len(t.heap)/2 - 1; i >= 0; i-- {
-		t.down(uint32(i))
-	}
-}
-
-// down moves a counter that has grown to its place, which it returns.
-func (t *top[T]) down(i uint32) uint32 {
+// down moves a counter of the queue that has grown to its place.
+func (t *top[T]) down(i int) {
+	was := func(i int) uint64 { return t.counters[t.queue[i]].was }
 	for {
 		least := 2*i + 1
-		if int(least) >= len(t.heap) {
-			return i
+		if least >= len(t.queue) {
+			return
 		}
-		if right := least + 1; int(right) < len(t.heap) && t.heap[right].n < t.heap[least].n {
+		if right := least + 1; right < len(t.queue) && was(right) < was(least) {
 			least = right
 		}
-		if t.heap[i].n <= t.heap[least].n {
-			return i
+		if was(i) <= was(least) {
+			return
 		}
-		t.heap[i], t.heap[least] = t.heap[least], t.heap[i]
-		t.index[t.heap[i].value], t.index[t.heap[least].value] = i, least
+		t.queue[i], t.queue[least] = t.queue[least], t.queue[i]
 		i = least
 	}
 }
@@ -94,7 +104,7 @@ func (t *top[T]) down(i uint32) uint32 {
 // most returns the n values that came most often, the most frequent first;
 // among equals the first by less.
 func (t *top[T]) most(n int, less func(a, b T) int) []counter[T] {
-	sorted := slices.Clone(t.heap)
+	sorted := slices.Clone(t.counters)
 	slices.SortFunc(sorted, func(a, b counter[T]) int {
 		return cmp.Or(cmp.Compare(b.n-b.over, a.n-a.over), less(a.value, b.value))
 	})

@@ -43,10 +43,10 @@ func TestTop(t *testing.T) {
 				}
 				truth[v]++
 			}
-			if c.total != lines || len(c.heap) > maxTop || len(c.index) != len(c.heap) {
-				t.Fatalf("total %d, %d counters, %d of them found", c.total, len(c.heap), len(c.index))
+			if c.total != lines || len(c.counters) > maxTop || len(c.index) != len(c.counters) {
+				t.Fatalf("total %d, %d counters, %d of them found", c.total, len(c.counters), len(c.index))
 			}
-			for i, x := range c.heap {
+			for i, x := range c.counters {
 				n := truth[x.value]
 				if x.n < n || x.n-x.over > n || x.over > lines/maxTop {
 					t.Fatalf("%d came %d times, counted %d with %d too many", x.value, n, x.n, x.over)
