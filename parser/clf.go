@@ -58,6 +58,17 @@ func (f *clf) Parse(line []byte, cut bool, ev *Event) error {
 	if len(line) == 0 || line[0] == '#' {
 		return ErrNotMine
 	}
+	if !cut { // of which the end is missing
+		if f.usual(line, ev) {
+			return nil
+		}
+		*ev = Event{Bytes: -1}
+	}
+	return f.read(line, cut, ev)
+}
+
+// read reads any line.
+func (f *clf) read(line []byte, cut bool, ev *Event) error {
 	i := bytes.IndexByte(line, ' ')
 	if i <= 0 {
 		return errAddress
