@@ -20,8 +20,12 @@ import (
 // stdin is how standard input is named among the files.
 const stdin = "-"
 
-// sampleLines is how many lines the format is guessed from.
-const sampleLines = 1000
+const (
+	// sampleLines is how many lines the format is guessed from, and sampleBytes
+	// how much is read for them.
+	sampleLines = 1000
+	sampleBytes = 1 << 20
+)
 
 // open opens a file, or standard input, for reading. Compressed input is
 // known by its first bytes, whatever its name.
@@ -96,7 +100,7 @@ func Sample(name string, l *config.Log) ([][]byte, error) {
 		return nil, err
 	}
 	defer r.Close()
-	head, err := io.ReadAll(io.LimitReader(unwrapped(r, l), blockSize))
+	head, err := io.ReadAll(io.LimitReader(unwrapped(r, l), sampleBytes))
 	if err != nil && len(head) == 0 { // or else it is met, and told, when all is read
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}

@@ -19,8 +19,15 @@ type top[T comparable] struct {
 	counters []counter[T]
 	queue    []uint32 // once all are taken: a heap of counters, the smallest first as they were when it was put in order
 	total    uint64
-	last     uint32 // counter of the value before, if there was one
+
+	// recent holds, by the hash of a value, the counter of the latest one that
+	// has it: for most values that come often it is their own.
+	recent []uint32
+	hash   func(T) uint32 // of which the lower bits are used
 }
+
+// maxRecent is a power of two that keeps recent in a processor's own cache.
+const maxRecent = 1 << 15
 
 type counter[T comparable] struct {
 	value T
@@ -29,13 +36,16 @@ type counter[T comparable] struct {
 	was   uint64 // n when its place in the queue was found
 }
 
-func newTop[T comparable]() *top[T] { return &top[T]{index: map[T]uint32{}} }
+func newTop[T comparable](hash func(T) uint32) *top[T] {
+	return &top[T]{index: map[T]uint32{}, recent: make([]uint32, maxRecent), hash: hash}
+}
 
 // add counts a value, and reports whether it has no counter yet.
 func (t *top[T]) add(v T) (fresh bool) {
 	t.total++
-	if int(t.last) < len(t.counters) && t.counters[t.last].value == v { // most come in runs
-		t.counters[t.last].n++
+	recent := &t.recent[t.hash(v)%maxRecent]
+	if c := *recent; int(c) < len(t.counters) && t.counters[c].value == v {
+		t.counters[c].n++
 		return false
 	}
 	i, known := t.index[v]
@@ -53,7 +63,7 @@ func (t *top[T]) add(v T) (fresh bool) {
 		t.index[v] = i
 	}
 	t.counters[i].n++
-	t.last = i
+	*recent = i
 	return !known
 }
 

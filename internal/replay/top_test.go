@@ -31,7 +31,7 @@ func TestTop(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newTop[int]()
+			c := newTop(func(n int) uint32 { return uint32(n) / 2 })
 			truth := map[int]uint64{}
 			const lines = 300_000
 			for i := range lines {
