@@ -14,6 +14,8 @@ type banKey struct {
 	owner int // enforced, or denyID, or the id of a jail
 }
 
+func (bk banKey) quick() uint32 { return bk.key.quick() + uint32(bk.owner) }
+
 // A ban that is enforced ends all counting of its target, whoever asked for
 // it. One that isn't stops only the counting of the rule that asked for it.
 const (

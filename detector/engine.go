@@ -94,8 +94,8 @@ type LogCounters struct {
 // NewEngine makes an Engine. The options are trusted to be checked.
 func NewEngine(o Options) *Engine {
 	e := &Engine{windows: newTable(0), histories: map[string]int{}, held: map[string]bool{}, sieve: newSieve()}
-	e.bans = newExpiring[banKey, struct{}](0, e.banNoted)
-	e.past = newExpiring[offenceKey, offence](maxOffences, e.offenceNoted)
+	e.bans = newExpiring[banKey, struct{}](0, banKey.quick, e.banNoted)
+	e.past = newExpiring[offenceKey, offence](maxOffences, offenceKey.quick, e.offenceNoted)
 	e.Use(Compile(o))
 	return e
 }

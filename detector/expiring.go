@@ -10,7 +10,16 @@ type expiring[K comparable, V any] struct {
 	queue   expiringQueue[K, V]
 	noted   func(k K, n int) // hears of each new entry (1) and of its end (-1)
 	evicted uint64
+
+	// recent holds, by hash, the entry that was found last: who is banned and
+	// goes on asking is found without the map. Entries that have gone are not
+	// in it.
+	recent []*expiringEntry[K, V]
+	hash   func(K) uint32 // of which the lower bits are used
 }
+
+// maxRecent is how many entries are found without the map: a power of two.
+const maxRecent = 1 << 12
 
 type expiringEntry[K comparable, V any] struct {
 	key   K
@@ -19,8 +28,12 @@ type expiringEntry[K comparable, V any] struct {
 	at    int // in the queue
 }
 
-func newExpiring[K comparable, V any](cap int, noted func(k K, n int)) *expiring[K, V] {
-	return &expiring[K, V]{cap: cap, entries: map[K]*expiringEntry[K, V]{}, noted: noted}
+// newExpiring makes an empty map. hash need be no more than quick.
+func newExpiring[K comparable, V any](cap int, hash func(K) uint32, noted func(k K, n int)) *expiring[K, V] {
+	return &expiring[K, V]{
+		cap: cap, entries: map[K]*expiringEntry[K, V]{}, noted: noted,
+		recent: make([]*expiringEntry[K, V], maxRecent), hash: hash,
+	}
 }
 
 // setCap sets how many entries there may be.
@@ -36,8 +49,15 @@ func (m *expiring[K, V]) len() int { return len(m.entries) }
 
 // get returns the entry that still runs at t.
 func (m *expiring[K, V]) get(k K, t int64) (v V, until int64, ok bool) {
-	e, ok := m.entries[k]
-	if !ok || e.until <= t {
+	recent := &m.recent[m.hash(k)%maxRecent]
+	e := *recent
+	if e == nil || e.key != k {
+		if e = m.entries[k]; e == nil {
+			return v, 0, false
+		}
+		*recent = e
+	}
+	if e.until <= t {
 		return v, 0, false
 	}
 	return e.value, e.until, true
@@ -76,6 +96,9 @@ func (m *expiring[K, V]) forget(t int64) {
 func (m *expiring[K, V]) drop(e *expiringEntry[K, V]) {
 	heap.Remove(&m.queue, e.at)
 	delete(m.entries, e.key)
+	if recent := &m.recent[m.hash(e.key)%maxRecent]; *recent == e {
+		*recent = nil
+	}
 	m.noted(e.key, -1)
 }
 

@@ -61,6 +61,10 @@ func (k key) prefix() netip.Prefix {
 	return netip.PrefixFrom(a, int(k.bits))
 }
 
+// quick is a hash that is quick, and no more than that: it is for a place to
+// look first.
+func (k key) quick() uint32 { return uint32((k.hi ^ k.lo) * 0x9e3779b97f4a7c15 >> 32) }
+
 // host reports whether it stands for a single IPv6 address.
 func (k key) host() bool { return k.bits == 128 && k.hi != 0 }
 

@@ -223,7 +223,7 @@ func TestMoreThanTheLimitNeeds(t *testing.T) {
 
 func TestExpiring(t *testing.T) {
 	noted := 0
-	m := newExpiring[int, string](3, func(_, n int) { noted += n })
+	m := newExpiring[int, string](3, func(n int) uint32 { return uint32(n) / 2 }, func(_, n int) { noted += n })
 	m.put(1, "a", 10)
 	m.put(2, "b", 30)
 	m.put(3, "c", 20)

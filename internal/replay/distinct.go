@@ -20,13 +20,28 @@ type distinct[T comparable] struct {
 	few    map[T]struct{}
 	seed   maphash.Seed
 	sketch []uint8 // nil while few are counted
+
+	// recent holds, by hash, the value that was added last: those that come
+	// often are not looked for again.
+	recent []T
+	none   T              // T's zero value, with which they begin
+	hash   func(T) uint32 // of which the lower bits are used
 }
 
-func newDistinct[T comparable]() *distinct[T] {
-	return &distinct[T]{few: map[T]struct{}{}, seed: maphash.MakeSeed()}
+// recentDistinct is a power of two.
+const recentDistinct = 1 << 12
+
+// newDistinct makes a count of none. hash need be no more than quick.
+func newDistinct[T comparable](hash func(T) uint32) *distinct[T] {
+	return &distinct[T]{few: map[T]struct{}{}, seed: maphash.MakeSeed(), recent: make([]T, recentDistinct), hash: hash}
 }
 
 func (d *distinct[T]) add(v T) {
+	recent := &d.recent[d.hash(v)%recentDistinct]
+	if *recent == v && v != d.none {
+		return
+	}
+	*recent = v
 	if d.sketch != nil {
 		d.sketchAdd(v)
 		return

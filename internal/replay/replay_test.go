@@ -265,7 +265,7 @@ func TestInterruptWhileWaitingForInput(t *testing.T) {
 
 func TestDistinct(t *testing.T) {
 	for _, n := range []int{0, 1, fewDistinct, fewDistinct + 1, 1_000_000} {
-		d := newDistinct[int]()
+		d := newDistinct(func(n int) uint32 { return uint32(n) })
 		for i := range n {
 			d.add(i)
 			d.add(i / 2)

@@ -52,8 +52,8 @@ type badLine struct {
 
 func newSummary() summary {
 	return summary{
-		clients: newDistinct[address](), top: newTop(address.hash),
-		targets: newDistinct[netip.Prefix](), said: map[refusal]struct{}{}, jails: byDay{},
+		clients: newDistinct(address.hash), top: newTop(address.hash),
+		targets: newDistinct(func(p netip.Prefix) uint32 { return addressOf(p.Addr()).hash() }), said: map[refusal]struct{}{}, jails: byDay{},
 	}
 }
 
