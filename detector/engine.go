@@ -134,7 +134,20 @@ func (e *Engine) Fits(jail string) uint64 {
 // the line's own time, as in a replay. The result is valid until the next
 // call.
 func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdict {
-	v := e.line(l, line, cut, at, now)
+	return l.counted(e.line(l, line, cut, at, now), cut)
+}
+
+// Parsed takes a line that the log's format, or another of its kind, has parsed
+// already: what Parse made of it are ev and err. All else is as with
+// [Engine.Line]. ev must be valid until the next call.
+func (e *Engine) Parsed(l *Log, ev *parser.Event, err error, cut bool, at Line, now int64) *Verdict {
+	e.ev.reset()
+	e.ev.Event = *ev
+	return l.counted(e.parsed(l, err, at, now), cut)
+}
+
+// counted counts a line.
+func (l *Log) counted(v *Verdict, cut bool) *Verdict {
 	if cut {
 		l.Cut++
 	}
@@ -144,11 +157,16 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 
 // line is Line without the counters of lines.
 func (e *Engine) line(l *Log, line []byte, cut bool, at Line, now int64) *Verdict {
+	e.ev.reset()
+	return e.parsed(l, l.format.Parse(line, cut, &e.ev.Event), at, now)
+}
+
+// parsed takes the engine's event through the order of exceptions. err says why
+// it is none.
+func (e *Engine) parsed(l *Log, err error, at Line, now int64) *Verdict {
 	v := &e.verdict
 	*v = Verdict{Decisions: v.Decisions[:0]}
 	e.bind(l)
-	e.ev.reset()
-	err := l.format.Parse(line, cut, &e.ev.Event)
 	v.Peer = e.ev.Peer
 	switch {
 	case errors.Is(err, parser.ErrNotMine):

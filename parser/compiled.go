@@ -19,6 +19,8 @@ type compiled struct {
 	bare   *bareTarget // of a format whose values are not escaped; else nil
 	rfc    *forwarded  // the forwarding header is Forwarded; else nil
 	buf    []byte      // a path that was encoded again; see encode
+
+	encodes bool // there is such a path
 }
 
 var _ Format = (*compiled)(nil)
@@ -48,6 +50,7 @@ func compile(t *template, o Options) (*compiled, error) {
 			c.time = v.time
 		}
 		c.dash = c.dash || v.role.field() == FieldPath && v.args&argsDash != 0
+		c.encodes = c.encodes || v.role == rolePath
 		c.query = c.query || v.role == rolePath && v.joined
 	}
 	c.setTraits(t)

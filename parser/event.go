@@ -61,3 +61,17 @@ type Format interface {
 	// Fields says what the format logs.
 	Fields() Fields
 }
+
+// Keep appends the event's texts to buf, has the event refer to them there, and
+// returns the longer buf: the event is valid for as long as that is then.
+func (ev *Event) Keep(buf []byte) []byte {
+	for _, text := range [...]*[]byte{&ev.Forward, &ev.Method, &ev.Target, &ev.Proto, &ev.Host, &ev.Referer, &ev.Agent, &ev.User} {
+		if *text == nil {
+			continue
+		}
+		from := len(buf)
+		buf = append(buf, *text...)
+		*text = buf[from:len(buf):len(buf)]
+	}
+	return buf
+}

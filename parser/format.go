@@ -44,3 +44,17 @@ func countFields(ev *Event) (n int) {
 	}
 	return n
 }
+
+// Stateless reports whether what a format says of a line depends on that line
+// alone, and its events refer to nothing but the line's own bytes. Of such a
+// format lines can be parsed ahead of their turn, by several Formats, and it
+// makes no difference.
+func Stateless(f Format) bool {
+	switch f := f.(type) {
+	case *clf, *vhostCombined, *lighttpd, *ingressNginx:
+		return true
+	case *compiled:
+		return f.bare == nil && f.rfc == nil && !f.encodes && f.time != nil && f.time.local == nil
+	}
+	return false
+}

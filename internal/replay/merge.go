@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/parser"
@@ -26,6 +27,12 @@ type reader struct {
 	line  []byte // the next line
 	time  int64  // of it, or of the one before if it has none; 0: not looked at
 	ready bool   // line is set
+
+	// Of a file whose lines are parsed ahead, in place of blocks:
+	ahead  *ahead
+	batch  *batch   // at hand; nil: none
+	left   []parsed // of it
+	parsed *parsed  // line, once it was taken
 }
 
 func newReader(name string, in io.ReadCloser, limit int, format parser.Format) *reader {
@@ -37,13 +44,16 @@ func (r *reader) next() error {
 	if r.ready {
 		return nil
 	}
+	if r.ahead != nil {
+		return r.nextParsed()
+	}
 	if len(r.rest) == 0 {
 		b, err := r.blocks.next()
 		if errors.Is(err, io.EOF) {
 			return err
 		}
 		if err != nil {
-			return fmt.Errorf("read %s after line %d: %w", r.name, r.at.Number, err)
+			return r.failed(err)
 		}
 		r.rest, r.cut, r.at.Offset = b.data, b.cut, b.offset
 	}
@@ -56,25 +66,47 @@ func (r *reader) next() error {
 	return nil
 }
 
+func (r *reader) failed(err error) error {
+	return fmt.Errorf("read %s after line %d: %w", r.name, r.at.Number, err)
+}
+
 // take gives out the line that is ready. It is valid until the next call of
 // next.
 func (r *reader) take() (line []byte, cut bool, at detector.Line) {
-	line, cut, at = r.line, r.cut, r.at
-	size := min(len(line)+1, len(r.rest)) // with its line feed
+	line, cut = bounded(r.line, r.cut, r.limit)
+	at = r.at
+	r.ready = false
+	if r.ahead != nil {
+		r.parsed, r.left = &r.left[0], r.left[1:]
+		return line, r.parsed.cut, at
+	}
+	size := min(len(r.line)+1, len(r.rest)) // with its line feed
 	r.rest = r.rest[size:]
 	r.at.Offset += int64(size)
-	r.ready = false
-	if len(line) > r.limit { // a block can hold it; a daemon would not have
-		line, cut = line[:r.limit], true
-	}
 	return line, cut, at
+}
+
+// bounded cuts a line that is longer than the limit: a block can hold it, while
+// a daemon would not have.
+func bounded(line []byte, cut bool, limit int) ([]byte, bool) {
+	if len(line) > limit {
+		return line[:limit], true
+	}
+	return line, cut
 }
 
 // look finds the time of the line that is ready. A line without one goes with
 // the line before.
 func (r *reader) look() int64 {
+	if r.ahead != nil {
+		if x := &r.left[0]; x.err == nil {
+			r.time = x.ev.Time
+		}
+		return r.time
+	}
 	var ev parser.Event
-	if r.format.Parse(r.line, r.cut, &ev) == nil {
+	line, cut := bounded(r.line, r.cut, r.limit)
+	if r.format.Parse(line, cut, &ev) == nil {
 		r.time = ev.Time
 	}
 	return r.time
@@ -88,7 +120,7 @@ func (r *replay) lines(ctx context.Context) error {
 	var open []*reader
 	defer func() {
 		for _, x := range open {
-			x.in.Close()
+			x.close()
 		}
 	}()
 	var now int64 // time of the latest line
@@ -115,7 +147,12 @@ func (r *replay) lines(ctx context.Context) error {
 			return err
 		}
 		line, cut, at := x.take()
-		v := r.engine.Line(r.log, line, cut, at, 0)
+		var v *detector.Verdict
+		if p := x.parsed; p != nil {
+			v = r.engine.Parsed(r.log, &p.ev, p.err, cut, at, 0)
+		} else {
+			v = r.engine.Line(r.log, line, cut, at, 0)
+		}
 		switch {
 		case v.Time >= now:
 			now = v.Time
@@ -151,7 +188,7 @@ func earliest(open []*reader) (*reader, error) {
 }
 
 func without(open []*reader, x *reader) []*reader {
-	x.in.Close()
+	x.close()
 	var rest []*reader
 	for _, o := range open {
 		if o != x {
@@ -171,7 +208,19 @@ func (r *replay) open(name string) (*reader, error) {
 		in.Close()
 		return nil, err
 	}
-	return newReader(name, &input{unwrapped(in, &r.conf), in.Close}, r.limit, f), nil
+	x := newReader(name, &input{unwrapped(in, &r.conf), in.Close}, r.limit, f)
+	if r.cores() > 1 && (parser.Stateless(f) || len(r.inputs) == 1) {
+		x.parseAhead()
+	}
+	return x, nil
+}
+
+// cores is how many processor cores there are to use.
+func (r *replay) cores() int {
+	if r.Cores > 0 {
+		return r.Cores
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 func (r *replay) stopped(open []*reader) error {

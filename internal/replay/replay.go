@@ -42,6 +42,7 @@ type Options struct {
 	JSON   bool
 	Raw    bool             // show the text of lines that don't parse
 	Now    func() time.Time // for lines a second
+	Cores  int              // of the processor, to use; 0: those there are. No result depends on it
 }
 
 // Run replays the files.
