@@ -1,10 +1,6 @@
 package detector
 
-import (
-	"bytes"
-
-	"github.com/cloudflare/ahocorasick"
-)
+import "bytes"
 
 const (
 	// maxAgent is how much of a user agent is looked at, in bytes. Servers
@@ -19,7 +15,7 @@ const (
 // case of ASCII letters. The zero value finds nothing.
 type agents struct {
 	needles [][]byte
-	many    *ahocorasick.Matcher // of all needles, if they are many
+	many    *literals // of all needles, if they are many
 }
 
 func newAgents(texts []string) agents {
@@ -28,7 +24,11 @@ func newAgents(texts []string) agents {
 		a.needles = append(a.needles, appendLower(nil, []byte(t)))
 	}
 	if len(a.needles) > fewNeedles {
-		a.many = ahocorasick.NewMatcher(a.needles)
+		texts := make([]literal, len(a.needles))
+		for i, n := range a.needles {
+			texts[i] = literal{n, []uint64{1}}
+		}
+		a.many = newLiterals(texts, 1)
 	}
 	return a
 }
@@ -39,7 +39,7 @@ func (a *agents) empty() bool { return len(a.needles) == 0 }
 // lower case.
 func (a *agents) in(lower []byte) bool {
 	if a.many != nil {
-		return a.many.Contains(lower)
+		return a.many.in(lower)
 	}
 	for _, n := range a.needles {
 		if bytes.Contains(lower, n) {
@@ -52,10 +52,7 @@ func (a *agents) in(lower []byte) bool {
 // appendLower appends s with ASCII letters in lower case.
 func appendLower(dst, s []byte) []byte {
 	for _, c := range s {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		dst = append(dst, c)
+		dst = append(dst, lower(c))
 	}
 	return dst
 }

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"errors"
+	"math/bits"
 	"net/netip"
 
 	"github.com/gaissmai/bart"
@@ -81,6 +82,8 @@ type Log struct {
 	format     parser.Format
 	generation uint64 // of the rules that jails is of; 0: none yet
 	jails      []*jail
+	program    *program // of their conditions; nil: there are no jails
+	scratch    *scratch
 	distrust   distrust
 }
 
@@ -280,28 +283,13 @@ type candidate struct {
 func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 	v.Step = StepUnmatched
 	late := e.windows.late
-	for _, j := range l.jails {
-		if !j.matcher.holds(&e.ev) {
-			continue
-		}
-		if e.recall == nil {
-			j.fits++
-		}
-		if e.pardons.forgives(j.Name) {
-			forgiven = true
-			continue
-		}
-		if j.owner != enforced && e.banned(c, j.owner) {
-			if v.Step == StepUnmatched {
-				v.Step = StepBanned
+	if l.program != nil {
+		for i, w := range l.program.holds(&e.ev, l.scratch) {
+			for ; w != 0; w &= w - 1 {
+				if e.countIn(l.jails[i*64+bits.TrailingZeros64(w)], v, c) {
+					forgiven = true
+				}
 			}
-			continue
-		}
-		v.Step = StepCounted
-		if e.recall != nil {
-			e.recount(j, c)
-		} else if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
-			e.decide(v, c, j.ruling(limit))
 		}
 	}
 	if e.windows.late != late {
@@ -310,4 +298,28 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 	if v.Step == StepUnmatched && forgiven {
 		v.Step = StepForgiven
 	}
+}
+
+// countIn lets a jail whose conditions hold count the event, and reports
+// whether that is forgiven.
+func (e *Engine) countIn(j *jail, v *Verdict, c *candidate) (forgiven bool) {
+	if e.recall == nil {
+		j.fits++
+	}
+	if e.pardons.forgives(j.Name) {
+		return true
+	}
+	if j.owner != enforced && e.banned(c, j.owner) {
+		if v.Step == StepUnmatched {
+			v.Step = StepBanned
+		}
+		return false
+	}
+	v.Step = StepCounted
+	if e.recall != nil {
+		e.recount(j, c)
+	} else if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
+		e.decide(v, c, j.ruling(limit))
+	}
+	return false
 }

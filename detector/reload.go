@@ -151,4 +151,7 @@ func (e *Engine) bind(l *Log) {
 			l.jails = append(l.jails, j)
 		}
 	}
+	if l.program = e.rules.programs[l.Name]; l.program != nil {
+		l.scratch = newScratch(l.program)
+	}
 }

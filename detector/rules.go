@@ -44,6 +44,7 @@ type Rules struct {
 	jails    []jailRules
 	wanted   []wantedRules
 	deny     *denyRules
+	programs map[string]*program      // by log
 	remember map[string]time.Duration // by history, where it is not the options'
 }
 
@@ -101,6 +102,7 @@ func Compile(o Options) *Rules {
 		})
 		r.rememberAs(j.Name, j.Remember)
 	}
+	r.compilePrograms()
 	for i := range o.Wanted {
 		w := &o.Wanted[i]
 		r.wanted = append(r.wanted, wantedRules{
@@ -114,6 +116,24 @@ func Compile(o Options) *Rules {
 		r.rememberAs(DenyName, d.Remember)
 	}
 	return r
+}
+
+// compilePrograms makes the programs of all logs that jails are about.
+func (r *Rules) compilePrograms() {
+	r.programs = map[string]*program{}
+	for i := range r.jails {
+		for _, log := range r.jails[i].Logs {
+			if r.programs[log] == nil {
+				var jails []*jailRules
+				for j := range r.jails {
+					if slices.Contains(r.jails[j].Logs, log) {
+						jails = append(jails, &r.jails[j])
+					}
+				}
+				r.programs[log] = newProgram(jails)
+			}
+		}
+	}
 }
 
 // identity says what decides which events a jail's windows hold, and for how

@@ -1,0 +1,130 @@
+package detector
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tailban/tailban/parser"
+	"pgregory.net/rapid"
+)
+
+// Together the jails' conditions say what each says by itself, whatever they
+// are and whatever was looked at before.
+func TestProgramEqualsEachMatcher(t *testing.T) {
+	some := func(t *rapid.T, what string, of ...string) []string {
+		return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, 3, rapid.ID[string]).Draw(t, what)
+	}
+	conditions := func(t *rapid.T) (c Conditions) {
+		if rapid.Bool().Draw(t, "nothing") {
+			return c
+		}
+		c.Methods = some(t, "methods", "GET", "POST", "PUT")
+		c.Agents = some(t, "agents", "bot", "Bot/2", "ob", "curl", "x")
+		c.Protocols = some(t, "protocols", "HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/2.0")
+		for _, s := range some(t, "status", "404", "4xx", "500-599", "200") {
+			r, err := ParseStatus(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Status = append(c.Status, r)
+		}
+		for _, s := range some(t, "paths", "/", "/a", "/a/*", "/*", "/ab", `~\.php$`, "~(?i)SK", "~^/(a|bb)/", "~a|b|", "~[ab]+c?", "~é", "~(?i)k(a|b)") {
+			p, err := ParsePathPattern(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Paths = append(c.Paths, p)
+		}
+		return c
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var jails []*jailRules
+		for range rapid.SampledFrom([]int{1, 2, 5, 64, 70}).Draw(t, "jails") {
+			w := Where{Match: conditions(t), Not: conditions(t)}
+			jails = append(jails, &jailRules{matcher: newMatcher(&w)})
+		}
+		p := newProgram(jails)
+		s := newScratch(p)
+		text := func(what string, of ...string) []byte {
+			if x := rapid.SampledFrom(append(of, "")).Draw(t, what); x != "" {
+				return []byte(x)
+			}
+			return nil
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "events") {
+			ev := event{Event: parser.Event{
+				Method: text("method", "GET", "POST", "get", "HEAD"),
+				Target: text("target", "/", "/a", "/a/x.php", "//a", "/ab?x", "/sK", "/\u017f\u212a", "/\u212aa", "/bb/\\xc3\\xa9", "/%61/"+strings.Repeat("y", memoText), "*"),
+				Proto:  text("proto", "HTTP/1.0", "HTTP/1", "HTTP/1.1", "HTTP/2.0", "HTTP/2", "HTTP/3.0"),
+				Agent:  text("agent", "curl/8", "BOT/2", "a bo bot", "-", strings.Repeat("z", maxAgent)+"bot"),
+				Status: rapid.SampledFrom([]int{0, 100, 200, 404, 499, 500, 599, 600, 999, -1}).Draw(t, "status"),
+			}}
+			ev.Partial = rapid.Bool().Draw(t, "cut")
+			got := p.holds(&ev, s)
+			for n, j := range jails {
+				ev.reset()
+				if got := got[n/64]>>(n%64)&1 == 1; got != j.matcher.holds(&ev) {
+					t.Fatalf("jail %d, %+v: %v\n%+v", n, j.matcher, got, ev.Event)
+				}
+			}
+		}
+	})
+}
+
+// What an expression is said to require is in whatever it matches.
+func TestRequired(t *testing.T) {
+	for expr, want := range map[string]string{
+		`\.php$`: ".php", `^/wp-(admin|login)`: "admin login", `/\.(env|git)(/|$)`: "env git", `(?i)UNION.+Select`: "select",
+		`a|b`: "", `.*`: "", `x*`: "", `x?yz`: "yz", `(abc)+`: "abc", `(abc){2,3}`: "abc", `a|`: "", `(?i)é`: "", `[0-9]+`: "",
+	} {
+		if got := strings.Join(required(expr), " "); got != want {
+			t.Errorf("%s requires %q, want %q", expr, got, want)
+		}
+	}
+	piece := rapid.SampledFrom([]string{"a", "b", "ab", "sk", `\.`, "(a|b)", "(ab|ba)", "(?i:sk)", "x*", "y?", "(ab)+", "(b){1,2}", "|", ".", "^", "$", "[ab]", "(?i:é)"})
+	rapid.Check(t, func(t *rapid.T) {
+		expr := strings.Join(rapid.SliceOfN(piece, 1, 5).Draw(t, "pieces"), "")
+		re, err := regexp.Compile(expr)
+		if err != nil {
+			t.Skip()
+		}
+		needs := required(expr)
+		text := rapid.StringOfN(rapid.SampledFrom([]rune("abABsSkKxy.")), 0, 8, -1).Draw(t, "text")
+		if len(needs) == 0 || !re.MatchString(text) {
+			return
+		}
+		for _, n := range needs {
+			if n == "" || strings.Contains(strings.ToLower(text), n) {
+				return
+			}
+		}
+		t.Fatalf("%s matches %q and requires %q", expr, text, needs)
+	})
+}
+
+// Whatever texts there are, a search by the automaton finds those that occur.
+func TestLiteralsEqualPlainSearch(t *testing.T) {
+	word := rapid.StringOfN(rapid.SampledFrom([]rune("abAB-é")), 1, 5, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(word, 0, 80).Draw(t, "words")
+		text := rapid.StringOfN(rapid.SampledFrom([]rune("abAB-é/")), 0, 20, -1).Draw(t, "text")
+		var all []literal
+		want := make([]uint64, 2)
+		fold := func(s string) string { return string(appendLower(nil, []byte(s))) }
+		for i, w := range words {
+			own := make([]uint64, 2)
+			own[i/64] |= 1 << (i % 64)
+			all = append(all, literal{[]byte(w), own})
+			if strings.Contains(fold(text), fold(w)) {
+				or(want, own)
+			}
+		}
+		l := newLiterals(all, 2)
+		got := make([]uint64, 2)
+		l.find([]byte(text), got)
+		if got[0] != want[0] || got[1] != want[1] || l.in([]byte(text)) != (want[0]|want[1] != 0) {
+			t.Fatalf("%q in %q: %x, want %x", words, text, got, want)
+		}
+	})
+}
