@@ -56,7 +56,7 @@ func (e *Engine) Snapshot() *Snapshot {
 	s := &Snapshot{
 		Rule: make([]uint16, 0, n), Hi: make([]uint64, 0, n), Lo: make([]uint64, 0, n), Bits: make([]uint8, 0, n),
 		Flags: make([]uint8, 0, n), Late: make([]uint32, 0, n), Room: make([]uint32, 0, n), Count: make([]uint32, 0, n),
-		Times: make([]int64, 0, max(0, t.used-int64(n)*slotBytes)/8),
+		Times: make([]int64, 0, max(0, t.used-int64(n)*slotBytes)/8+2*int64(n)),
 	}
 	owners := map[int]string{enforced: "", denyID: DenyName}
 	for _, j := range e.jails {
@@ -143,12 +143,14 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 		if before, forgiven := e.pardons.of(k, names[identity]); forgiven {
 			own = after(own, before)
 		}
-		w := window{late: int(s.Late[i]), slow: s.Flags[i]&FlagSlow != 0}
+		w := window{late: int32(s.Late[i]), slow: s.Flags[i]&FlagSlow != 0}
 		if len(own) == 0 && !w.slow {
 			continue
 		}
-		w.times = append(make([]int64, 0, e.windows.roomFor(number, len(own), s.Room[i])), own...)
-		if e.windows.restore(number, k, w, s.Flags[i]&FlagTouched != 0) {
+		if room := e.windows.roomFor(number, len(own), s.Room[i]); room > fewTimes {
+			w.times = make([]int64, 0, room)
+		}
+		if e.windows.restore(number, k, w, own, s.Flags[i]&FlagTouched != 0) {
 			taken++
 		}
 	}
@@ -165,18 +167,23 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 	return taken
 }
 
-// restore puts a window at the place of the latest touched one, and reports
-// whether there is room.
-func (t *table) restore(rule uint16, k key, w window, touched bool) bool {
+// restore puts a window, which has its room if that is more than a slot's, with
+// its times at the place of the latest touched one, and reports whether there
+// is memory for it.
+func (t *table) restore(rule uint16, k key, w window, times []int64, touched bool) bool {
 	tk := k.of(rule)
-	if t.find(tk) != noSlot || !t.room(slotBytes+8*int64(cap(w.times)), noSlot) {
+	if t.find(tk) != noSlot || !t.room(slotBytes+w.spilled(), noSlot) {
 		return false
 	}
 	r := t.rules[rule]
 	i := t.take(tk, r)
 	s := t.slot(i)
+	if w.times == nil {
+		w.times = s.few[:0]
+	}
 	s.win = w
-	t.charge(r, s, 8*int64(cap(s.win.times)))
+	s.win.times = append(s.win.times, times...)
+	t.charge(r, s, s.win.spilled())
 	t.requeue(r, s, i)
 	s.touched = touched
 	return true

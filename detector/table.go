@@ -59,16 +59,28 @@ type slot struct {
 	prev, next uint32
 	level      uint8
 	touched    bool
+	few        [fewTimes]int64 // where the window's times are for as long as they fit
+}
+
+// fewTimes is how many times a slot has room for: more than most clients ever
+// need at once.
+const fewTimes = 6
+
+// spilled is how many bytes a window has besides its slot.
+func (w *window) spilled() int64 {
+	if cap(w.times) <= fewTimes {
+		return 0
+	}
+	return 8 * int64(cap(w.times))
 }
 
 const (
 	noSlot   = ^uint32(0)
 	pageBits = 10
 
-	// slotBytes is what a key costs besides its times: the slot, its share of
-	// an index that is between three eighths and three quarters full, and what
-	// an allocation of its own adds. Measured.
-	slotBytes = 80 + 22 + 10
+	// slotBytes is what a key costs, with its first few times: the slot, and its
+	// share of an index that is between three eighths and three quarters full.
+	slotBytes = 120 + 22
 
 	// sweepPast is how many windows still of use forget looks past, so that
 	// one with a time far in the future does not hide the idle ones behind it.
@@ -160,7 +172,7 @@ func (t *table) count(rule uint16, limit int, k key, at int64) (outcome, int, ui
 	tk := k.of(rule)
 	i := t.find(tk)
 	if i == noSlot {
-		if !t.room(slotBytes+16, noSlot) {
+		if !t.room(slotBytes, noSlot) {
 			t.refused++
 			return tooLate, 0, noSlot
 		}
@@ -168,12 +180,12 @@ func (t *table) count(rule uint16, limit int, k key, at int64) (outcome, int, ui
 	}
 	s := t.slot(i)
 	s.touched = true
-	before := cap(s.win.times)
+	before := s.win.spilled()
 	o, pos := s.win.add(at, r.span, limit)
 	if o == tooLate {
 		t.late++
 	}
-	if grown := int64(cap(s.win.times)-before) * 8; grown != 0 {
+	if grown := s.win.spilled() - before; grown != 0 {
 		t.charge(r, s, grown)
 		t.room(0, i)
 	}
@@ -191,7 +203,7 @@ func (t *table) foresee(rule uint16, limit int, k key, at int64) outcome {
 	if now := t.look(rule, k); now != nil {
 		w = *now
 		w.times = slices.Clone(now.times)
-	} else if slotBytes+16 > t.cap {
+	} else if slotBytes > t.cap {
 		return tooLate
 	}
 	o, _ := w.add(at, r.span, limit)
@@ -345,6 +357,7 @@ func (t *table) take(k tableKey, r *tableRule) uint32 {
 	s := t.slot(i)
 	t.free = s.next
 	*s = slot{key: k}
+	s.win.times = s.few[:0]
 	t.index.put(k, i)
 	if k.target().host() {
 		t.hosts++
@@ -358,7 +371,7 @@ func (t *table) take(k tableKey, r *tableRule) uint32 {
 func (t *table) remove(i uint32) {
 	s := t.slot(i)
 	r := t.rules[s.key.rule]
-	t.charge(r, s, -slotBytes-8*int64(cap(s.win.times)))
+	t.charge(r, s, -slotBytes-s.win.spilled())
 	t.unlink(r, s)
 	t.index.delete(s.key, i)
 	if s.key.target().host() {
@@ -378,7 +391,7 @@ func (t *table) charge(r *tableRule, s *slot, bytes int64) {
 // takes its touch off.
 func (t *table) requeue(r *tableRule, s *slot, i uint32) {
 	t.unlink(r, s)
-	size := slotBytes + 8*int64(cap(s.win.times))
+	size := slotBytes + s.win.spilled()
 	r.levels[s.level].used -= size
 	s.level = uint8(min(max(1, bits.Len(uint(len(s.win.times)))), len(r.levels)) - 1) // it may be from before its limit was lowered
 	r.levels[s.level].used += size

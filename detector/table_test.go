@@ -36,7 +36,7 @@ func (t *table) check(tb interface{ Fatalf(string, ...any) }) {
 				if s.key.target().host() {
 					hosts++
 				}
-				inLevel += slotBytes + 8*int64(cap(s.win.times))
+				inLevel += slotBytes + s.win.spilled()
 				prev = i
 				n++
 			}

@@ -29,8 +29,8 @@ func reach(span int64) int64 { return max(span, min(60*span, maxReach)) }
 // that a client cannot hide by being slow.
 type window struct {
 	times []int64
-	late  int  // events in a row that came too late to count
-	slow  bool // an event was late by a span or more
+	late  int32 // events in a row that came too late to count
+	slow  bool  // an event was late by a span or more
 }
 
 // maxTimes is the most times a window has room for: those that can matter, and
@@ -68,7 +68,7 @@ func (w *window) add(t, span int64, limit int) (o outcome, pos int) {
 			return w.insert(t, span, limit)
 		}
 		w.late++
-		if w.late <= limit+lateSlack {
+		if int(w.late) <= limit+lateSlack {
 			return tooLate, 0
 		}
 		w.clear()
