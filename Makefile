@@ -26,7 +26,10 @@ endif
 test:
 	$(GO) test ./...
 
+# The throughput of a log beside simpler programs; then what single parts take.
+# BENCH="-log FILE" is for a log of yours, in nginx's stock "main" format.
 bench:
+	$(GO) run ./internal/bench $(BENCH)
 	$(GO) test -run '^$$' -bench . ./parser ./detector ./internal/replay ./internal/source ./actions
 
 # Every fuzz target for FUZZTIME each. The fuzzer can end with "context deadline
