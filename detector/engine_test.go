@@ -177,18 +177,23 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 	clients := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}
 	networks := pfx("203.0.113.0/24", "203.0.113.2/32", "203.0.113.0/31", "2001:db8::/32", "2001:db8::/64", "2001:db8:0:1::/64")
 	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]int{1, 1, 60, 7 * 86400 / 30}).Draw(t, "unit") // windows of up to 30 s, 30 min or 7 d
+		seconds := time.Duration(unit) * time.Second
 		b := &brute{
 			offences: map[string]bruteOffence{}, shared: rapid.Bool().Draw(t, "shared"),
-			remember: time.Duration(rapid.IntRange(1, 200).Draw(t, "remember")) * time.Second,
+			remember: time.Duration(rapid.IntRange(1, 200).Draw(t, "remember")) * seconds,
 		}
 		shortest := rapid.IntRange(1, 30).Draw(t, "shortest window")
 		// draw changes what does not make a jail another.
 		draw := func(j *bruteJail) {
 			j.Limit = rapid.IntRange(0, 8).Draw(t, "limit")
 			j.Ban = ladder(t)
+			for i := range j.Ban {
+				j.Ban[i] *= time.Duration(unit)
+			}
 			j.Observe = rapid.IntRange(0, 3).Draw(t, "observe") == 0
 			if j.Remember = b.remember; !b.shared {
-				j.Remember = time.Duration(rapid.IntRange(1, 200).Draw(t, "jail's remember")) * time.Second
+				j.Remember = time.Duration(rapid.IntRange(1, 200).Draw(t, "jail's remember")) * seconds
 			}
 			j.Overrides = nil
 			for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(networks), 0, 3, rapid.ID).Draw(t, "from") {
@@ -197,7 +202,7 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 		}
 		// drawEvents changes what does.
 		drawEvents := func(j *bruteJail) {
-			j.Window = time.Duration(rapid.IntRange(shortest, 30).Draw(t, "window")) * time.Second
+			j.Window = time.Duration(rapid.IntRange(shortest, 30).Draw(t, "window")) * seconds
 			j.condition = rapid.IntRange(0, len(conditions)-1).Draw(t, "where")
 			j.Where, j.matches = conditions[j.condition].where, conditions[j.condition].matches
 		}
@@ -251,10 +256,13 @@ func TestEngineEqualsBruteForce(t *testing.T) {
 		l := e.Log("l", f)
 		// Beyond the shortest window, which old times are still known depends
 		// on the room they had; see TestWindowSlowEvents.
-		lateness := rapid.IntRange(0, shortest-1).Draw(t, "lateness")
+		lateness := rapid.IntRange(0, shortest*unit-1).Draw(t, "lateness")
 		sec := 1000
 		for n := range rapid.IntRange(1, 300).Draw(t, "events") {
-			sec += rapid.SampledFrom([]int{0, 0, 0, 1, 1, 3, 10, 70}).Draw(t, "step")
+			sec += unit * rapid.SampledFrom([]int{0, 0, 0, 1, 1, 3, 10, 70}).Draw(t, "step")
+			if unit > 1 { // so that what is just inside of a window, and just not, is met
+				sec += rapid.IntRange(0, 1).Draw(t, "and a second")
+			}
 			if rapid.IntRange(0, 15).Draw(t, "reload?") == 0 {
 				reload()
 			}

@@ -2,6 +2,7 @@ package detector
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -175,4 +176,29 @@ func TestWindowSteadyStateAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations an event", n)
 	}
+}
+
+// A limit of 10,000 in 24 hours is as exact as any, in memory that is bounded.
+func TestLongWindowWithALargeLimit(t *testing.T) {
+	const limit, span = 10_000, int64(24 * time.Hour)
+	tab := newTable(1 << 30)
+	rule := tab.addRule(limit, span)
+	for n, every := range map[int]int64{1: span / limit, 2: span/limit + 1, 3: span/limit - 1, 4: span / (2 * limit)} {
+		crossed := 0
+		for i := range int64(3 * limit) {
+			if tab.add(rule, limit, keyN(n), i*every) {
+				if crossed++; crossed == 1 && i != limit {
+					t.Errorf("one each %d ns: crossed at event %d", every, i)
+				}
+			}
+		}
+		// Of events that are span/limit apart, those of a window are limit.
+		if over := every < span/limit; over != (crossed > 0) {
+			t.Errorf("one each %d ns: crossed %d times", every, crossed)
+		}
+	}
+	if most := int64(4 * (slotBytes + 8*maxTimes(span, limit, false))); tab.used > most {
+		t.Errorf("%d bytes for 4 keys, more than %d", tab.used, most)
+	}
+	tab.check(t)
 }
