@@ -34,6 +34,7 @@ type Engine struct {
 	recall    *recall        // nil: lines are new
 
 	ev      event
+	own     parser.Event // what ev is of, unless it was parsed elsewhere
 	verdict Verdict
 }
 
@@ -99,6 +100,7 @@ func NewEngine(o Options) *Engine {
 	e := &Engine{windows: newTable(0), histories: map[string]int{}, held: map[string]bool{}, sieve: newSieve()}
 	e.bans = newExpiring[banKey, struct{}](0, banKey.quick, e.banNoted)
 	e.past = newExpiring[offenceKey, offence](maxOffences, offenceKey.quick, e.offenceNoted)
+	e.ev.reset(&e.own)
 	e.Use(Compile(o))
 	return e
 }
@@ -144,8 +146,7 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 // already: what Parse made of it are ev and err. All else is as with
 // [Engine.Line]. ev must be valid until the next call.
 func (e *Engine) Parsed(l *Log, ev *parser.Event, err error, cut bool, at Line, now int64) *Verdict {
-	e.ev.reset()
-	e.ev.Event = *ev
+	e.ev.reset(ev)
 	return l.counted(e.parsed(l, err, at, now), cut)
 }
 
@@ -160,8 +161,8 @@ func (l *Log) counted(v *Verdict, cut bool) *Verdict {
 
 // line is Line without the counters of lines.
 func (e *Engine) line(l *Log, line []byte, cut bool, at Line, now int64) *Verdict {
-	e.ev.reset()
-	return e.parsed(l, l.format.Parse(line, cut, &e.ev.Event), at, now)
+	e.ev.reset(&e.own)
+	return e.parsed(l, l.format.Parse(line, cut, &e.own), at, now)
 }
 
 // parsed takes the engine's event through the order of exceptions. err says why
@@ -264,7 +265,7 @@ func (e *Engine) Target(client netip.Addr) netip.Prefix {
 
 // Event returns the latest line's event, which holds nothing of use if the
 // line did not parse. It is valid until the next line.
-func (e *Engine) Event() *parser.Event { return &e.ev.Event }
+func (e *Engine) Event() *parser.Event { return e.ev.Event }
 
 // candidate is an event that may become a decision.
 type candidate struct {

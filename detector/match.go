@@ -77,13 +77,13 @@ func (c *conditions) path(path []byte) bool {
 // event is a parsed line, with what conditions look at worked out when it is
 // first asked for.
 type event struct {
-	parser.Event
+	*parser.Event
 	pathBuf, agentBuf []byte
 	hasPath, hasAgent bool
 }
 
-// reset makes room for the next line.
-func (ev *event) reset() { ev.hasPath, ev.hasAgent = false, false }
+// reset makes it the event of the next line.
+func (ev *event) reset(of *parser.Event) { ev.Event, ev.hasPath, ev.hasAgent = of, false, false }
 
 // path is the normalised path.
 func (ev *event) path() []byte {

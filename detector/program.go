@@ -67,7 +67,7 @@ func newProgram(jails []*jailRules) *program {
 		return p
 	}
 	for code := range maxStatus + 1 {
-		ev := &event{Event: parser.Event{Status: code}}
+		ev := &event{Event: &parser.Event{Status: code}}
 		p.byStatus = append(p.byStatus, p.set(func(n int) bool {
 			m := &jails[n].matcher
 			return !(len(m.match.status) > 0 && !m.match.hasStatus(ev) ||

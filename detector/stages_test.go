@@ -36,7 +36,7 @@ func BenchmarkStages(b *testing.B) {
 			s := newScratch(p)
 			var events []event
 			for i := range 4096 { // more than are remembered
-				events = append(events, event{Event: parser.Event{
+				events = append(events, event{Event: &parser.Event{
 					Method: []byte("GET"), Target: fmt.Appendf(nil, "/articles/2026/%d/some-title?page=%d", i, i%7), Proto: []byte("HTTP/1.1"), Status: 200,
 					Agent: fmt.Appendf(nil, "Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/140.0", i%200),
 				}})
@@ -44,7 +44,7 @@ func BenchmarkStages(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				ev := &events[i%len(events)]
-				ev.reset()
+				ev.reset(ev.Event)
 				p.holds(ev, s)
 			}
 		})

@@ -51,7 +51,7 @@ type JailTrace struct {
 // line's bytes.
 func (e *Engine) Trace(l *Log, line []byte, cut bool, now int64) *Trace {
 	e.bind(l)
-	t := &tracer{e: e, l: l, now: now}
+	t := &tracer{e: e, l: l, now: now, ev: event{Event: new(parser.Event)}}
 	t.Step = t.walk(line, cut)
 	return &t.Trace
 }
@@ -75,7 +75,7 @@ func (t *tracer) step(number int, name string, stops bool, format string, args .
 // walk goes where Line goes, from step 1 on.
 func (t *tracer) walk(line []byte, cut bool) Step {
 	e, ev := t.e, &t.ev
-	if err := t.l.format.Parse(line, cut, &ev.Event); err != nil {
+	if err := t.l.format.Parse(line, cut, ev.Event); err != nil {
 		t.Err = err
 		t.step(1, "parse", true, "%v", err)
 		if errors.Is(err, parser.ErrNotMine) {
@@ -83,7 +83,7 @@ func (t *tracer) walk(line []byte, cut bool) Step {
 		}
 		return StepUnparsed
 	}
-	t.Event, t.Path = &ev.Event, string(ev.path())
+	t.Event, t.Path = ev.Event, string(ev.path())
 	t.step(1, "parse", false, "parsed, of %s", time.Unix(0, ev.Time).UTC().Format(time.RFC3339Nano))
 
 	var client netip.Addr

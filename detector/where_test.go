@@ -30,7 +30,7 @@ func TestProtocols(t *testing.T) {
 		{Where{Not: Conditions{Protocols: []string{"HTTP/3.0"}}}, unknown, true, false},
 		{Where{Not: Conditions{Protocols: []string{"HTTP/3.0"}}}, "HTTP/2.0", true, true},
 	} {
-		ev := event{Event: parser.Event{Partial: tt.cut}}
+		ev := event{Event: &parser.Event{Partial: tt.cut}}
 		if tt.logged != unknown {
 			ev.Proto = []byte(tt.logged)
 		}
