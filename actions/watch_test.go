@@ -223,7 +223,7 @@ func TestWatchOverflow(t *testing.T) {
 	g := guardWith(t, actions.HearLittle, actions.NftablesOptions{}, "192.0.2.1/32")
 	passes := g.settled()
 	var elements []nftables.SetElement
-	for i := range 5000 {
+	for i := range 20_000 {
 		elements = append(elements, nftables.SetElement{Key: []byte{10, 0, byte(i >> 8), byte(i)}, Timeout: time.Hour})
 	}
 	check(t, g.other.SetAddElements(ourBan4, elements))
