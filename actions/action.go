@@ -46,6 +46,14 @@ type Action interface {
 	Close() error
 }
 
+// Checker is an action that can tell beforehand why it would not work.
+type Checker interface {
+	// Check looks at all that Prepare needs and that can be looked at without
+	// changing anything. It may be called before the first Prepare, also while
+	// another action works in the same place.
+	Check(ctx context.Context) error
+}
+
 // Holder is an action that can be asked for one target without listing all.
 type Holder interface {
 	// Held returns what the action holds for exactly this target, if

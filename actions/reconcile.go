@@ -95,6 +95,9 @@ type Reconciler struct {
 	recap   bool                   // that has changed since the last full pass
 	noticed noticed
 	contest contest
+	taken   uint64            // how often changes were taken to be applied
+	applied uint64            // up to which time they have been
+	news    chan struct{}     // closed when that changes; nil: nobody waits
 	places  map[string]*place // of an action that is Bounded
 	merged  map[netip.Prefix]*merged
 	stats   Stats
@@ -117,6 +120,7 @@ const (
 	asked cause = iota // Set or Delete was called
 	gone               // somebody else took it out
 	came               // somebody else put it in
+	redo               // what the action is believed to hold does not count
 )
 
 // maxPending bounds the changes that are remembered one by one while they

@@ -125,6 +125,11 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 	r.readmit(now)
 	p := r.take()
 	p.held = len(held)
+	for target, why := range p.taken {
+		if why == redo {
+			delete(there, target)
+		}
+	}
 	r.findMerged(p, there, now, slack)
 	r.planDesired(p, there, now, slack)
 	if r.recap { // which is nobody else's doing
@@ -255,6 +260,7 @@ func (r *Reconciler) put(p *plan, target netip.Prefix, w want, left time.Duratio
 func (r *Reconciler) take() *plan {
 	p := &plan{taken: r.pending, lost: r.lost, merged: map[netip.Prefix]time.Time{}, covered: map[netip.Prefix]struct{}{}}
 	r.pending, r.lost = map[netip.Prefix]cause{}, false
+	r.taken++
 	return p
 }
 

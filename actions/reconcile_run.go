@@ -33,6 +33,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		}
 		r.settle(err)
+		if err == nil {
+			r.passedAll()
+		}
 		if full {
 			// Listing many bans is work for the kernel: a small share of it.
 			next.Reset(max(r.opt.Interval, fullShare*r.opt.Now().Sub(began)))

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 
@@ -24,7 +23,7 @@ func (d *daemon) useCommand(e *enforcer, a *config.Action, log *slog.Logger) err
 	if len(o.List) > 0 {
 		e.beside = func() actions.Action { return c } // it lists beside its other work
 	}
-	e.teardown = func(ctx context.Context) error { _, err := actions.UnbanAll(ctx, c); return err }
+	e.programs = c
 	return nil
 }
 

@@ -94,10 +94,13 @@ func newDaemon(o Options) *daemon {
 		look:      lookFor,
 		reloading: make(chan struct{}, 1),
 		keep:      newSwap[*config.Config](),
-		listing:   make(chan struct{}, 1),
-		ended:     make(chan struct{}),
-		batches:   make(chan *source.Batch, 16),
-		logs:      map[string]*reading{},
+
+		keepPlaces: newSwap[[]config.UsedPlace](),
+
+		listing: make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+		batches: make(chan *source.Batch, 16),
+		logs:    map[string]*reading{},
 
 		snapshotEvery: snapshotEvery,
 	}
@@ -153,6 +156,8 @@ type daemon struct {
 	listing   chan struct{}         // holds a token while bans are listed
 	keep      *swap[*config.Config] // of which a copy is to be kept
 
+	keepPlaces *swap[[]config.UsedPlace] // likewise; put while places is locked
+
 	mu      sync.Mutex // of what a reload changes
 	config  *config.Config
 	logs    map[string]*reading
@@ -163,7 +168,10 @@ type daemon struct {
 
 	notifiers []*notifier
 
-	locks map[string]*actions.TableLock // by table; for prepare and reload
+	places  sync.Mutex
+	locks   map[string]*actions.TableLock // by place
+	planned []string                      // places that are about to be used
+	left    []*leaving
 }
 
 // current is the configuration that runs.
@@ -244,6 +252,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.loaded, d.adopted, d.windows, d.counted = nil, nil, nil, nil // the engine has them now
 	d.keepConfig(d.config)
+	d.notePlaces()
 	running := []any{"logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans)}
 	reloads := startPart(ctx, d.reloadWhenAsked)
 	<-d.reloading // before anybody is told that we run: a reload right then is not refused
@@ -272,6 +281,7 @@ func (d *daemon) run(ctx context.Context) error {
 		d.Log.Error("going on without what hangs", "what", "a reload", "after", reloadPatience.String())
 	}
 	d.await(d.sources(), sourcePatience, "the reading of logs")
+	d.await(d.leavers(), actionPatience, "the clearing of what is not used any more")
 	stopServing()
 	d.mu.Lock()
 	servers = append(servers, d.hosts.part)

@@ -31,8 +31,10 @@ type enforcer struct {
 	// ends is what takes out bans at their time; nil: they end by themselves.
 	ends func(context.Context) error
 
-	// teardown removes all that the action holds; nil: it has nothing that stays.
+	// teardown removes all that the action has in the kernel, and programs take out
+	// what they hold; nil: it has nothing that stays.
 	teardown func(context.Context) error
+	programs *actions.Command
 }
 
 // enforcing lists the configured actions that some jail uses to enforce. No
@@ -64,7 +66,7 @@ func enforcing(c *config.Config) []config.Action {
 // locked yet.
 func (d *daemon) lock(a config.Action) error {
 	place := a.Place()
-	if place == "" || d.locks[place] != nil {
+	if place == "" || d.lockOf(place) != nil {
 		return nil
 	}
 	var l *actions.TableLock
@@ -83,6 +85,8 @@ func (d *daemon) lock(a config.Action) error {
 	if w := l.Warning(); w != "" {
 		d.Log.Warn("going on without a lock", "action", a.Name, "of", place, "reason", w)
 	}
+	d.places.Lock()
+	defer d.places.Unlock()
 	d.locks[place] = l
 	return nil
 }
@@ -155,6 +159,24 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	return e, nil
 }
 
+// checkPatience is how long a check may take.
+const checkPatience = 10 * time.Second
+
+// check tells why the action could not work, as far as that can be told without
+// changing anything.
+func (e *enforcer) check(ctx context.Context) error {
+	c, ok := e.action.(actions.Checker)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	if err := c.Check(ctx); err != nil {
+		return fmt.Errorf("action %s would not work: %w", e.name, err)
+	}
+	return nil
+}
+
 // start has the action enforce. What it does to hear who is allowed may wait for
 // its other work, so that is done apart.
 func (e *enforcer) start(d *daemon) {
@@ -202,6 +224,9 @@ func (e *enforcer) cancelled() []*part {
 // work on one table. Those that end are closed, as one that protects its table
 // would keep the next from it; closing another could hang as well.
 func (d *daemon) stopOld(n *next) {
+	for _, e := range n.old {
+		e.cancelled()
+	}
 	for _, e := range n.old {
 		if !waitFor(allOf(e.cancelled()), actionPatience) {
 			d.Log.Warn("an action that is replaced does not end", "action", e.name)

@@ -103,3 +103,23 @@ func TestAdoptFromIptables(t *testing.T) {
 	})
 	banOf(l, "192.0.2.1/32")
 }
+
+// iptables can't work here, as can be seen beforehand: the table before stays.
+func TestReloadToIptablesThatCannotWork(t *testing.T) {
+	t.Parallel()
+	l := newIptablesLab(t)
+	l.daemon(l.config(firewalled))
+	l.requests("192.0.2.1", 1)
+	l.waitHeld("192.0.2.1")
+	l.nft("add table ip filter")
+	l.nft("add chain ip filter INPUT { type filter hook input priority 0; }")
+	l.nft("add rule ip filter INPUT ip saddr { 192.0.2.77, 192.0.2.78 } ct state vmap { new : drop }")
+	check(t, os.WriteFile(filepath.Join(l.dir, "jails.toml"), []byte(l.config(iptabled)), 0o644))
+	_, err := l.client().Reload(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "action firewall would not work: list the chains: ") {
+		t.Errorf("the reload: %v", err)
+	}
+	if l.left("192.0.2.1") == 0 {
+		t.Error("the ban is gone")
+	}
+}

@@ -14,22 +14,27 @@ func (d *daemon) keepConfig(c *config.Config) {
 	}
 }
 
-// startKeeper keeps copies.
+// startKeeper keeps copies, and what was put last as it ends.
 func (d *daemon) startKeeper() *part {
 	return startPart(d.serving, func(ctx context.Context) {
-		for {
+		for ctx.Err() == nil {
 			select {
 			case c := <-d.keep.latest:
 				d.keepOne(c)
-				continue
-			default:
-			}
-			select {
-			case c := <-d.keep.latest:
-				d.keepOne(c)
+			case places := <-d.keepPlaces.latest:
+				d.keepPlacesOnce(places)
 			case <-ctx.Done():
-				return
 			}
+		}
+		select {
+		case c := <-d.keep.latest:
+			d.keepOne(c)
+		default:
+		}
+		select {
+		case places := <-d.keepPlaces.latest:
+			d.keepPlacesOnce(places)
+		default:
 		}
 	})
 }
@@ -37,5 +42,11 @@ func (d *daemon) startKeeper() *part {
 func (d *daemon) keepOne(c *config.Config) {
 	if err := c.SaveLastGood(); err != nil {
 		d.Log.Warn("a start with a broken configuration could not go back to this one", "err", err)
+	}
+}
+
+func (d *daemon) keepPlacesOnce(places []config.UsedPlace) {
+	if err := config.SavePlaces(d.Config.StateDir, places); err != nil {
+		d.Log.Warn("a start with other actions could not clear what these have put in", "err", err)
 	}
 }

@@ -50,7 +50,7 @@ func TestReloadIsRecalled(t *testing.T) {
 	becomes := strings.Replace(was, "[jails.web]\n", "[jails.web]\nwhere = { method = \"GET\" }\n", 1)
 	withAndWithoutKill(t, was, func(t *testing.T, r *recalled, kill func(string)) {
 		r.send(0, r.line(one, 1), r.line(one, 1), r.line(one, 1))
-		n, err := r.daemon.plan(r.daemon.config, parse(t, becomes))
+		n, err := r.daemon.plan(t.Context(), r.daemon.config, parse(t, becomes))
 		check(t, err)
 		r.use(n, nil, r.now)
 		for _, l := range r.daemon.locks {

@@ -90,7 +90,8 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 		return nil, configError(err)
 	}
 	was := d.current()
-	n, err := d.plan(was, c)
+	defer d.planOver()
+	n, err := d.plan(ctx, was, c)
 	if err != nil {
 		return nil, &control.Error{Code: control.CodeConfig, Message: err.Error()}
 	}
@@ -102,9 +103,12 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 	if err := d.ask(ctx, func(*engine, time.Time) {}); err != nil {
 		return nil, err
 	}
-	freed, err := d.change(ctx, was, n)
+	freed, late, err := d.change(ctx, was, n)
 	if err != nil {
 		return nil, err
+	}
+	for _, l := range late {
+		r.Warnings = append(r.Warnings, "action "+l.Action.Name+": its bans are still being taken out, or wait for what takes its place to work; see the log")
 	}
 	if freed > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("bans that are no longer enforced, as no action of theirs is in use: %d", freed))
@@ -149,7 +153,7 @@ func configError(err error) error {
 }
 
 // plan makes all that a configuration needs, without touching what runs.
-func (d *daemon) plan(was, c *config.Config) (*next, error) {
+func (d *daemon) plan(ctx context.Context, was, c *config.Config) (*next, error) {
 	n := &next{config: c, newNames: !slices.Equal(was.AllowHosts, c.AllowHosts)}
 	var err error
 	if n.formats, err = formatsOf(c); err != nil {
@@ -185,6 +189,9 @@ func (d *daemon) plan(was, c *config.Config) (*next, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := e.check(ctx); err != nil {
+			return nil, err
+		}
 		n.fresh = append(n.fresh, e)
 	}
 	for _, e := range d.enforcers() {
@@ -207,8 +214,7 @@ func (d *daemon) mayFollow(a *config.Action) error {
 	if a.Type != config.TypeIptables {
 		return nil
 	}
-	for _, e := range d.enforcers() {
-		old := &e.config
+	for _, old := range d.lastActions() {
 		chain, sets := old.Chain == a.Chain, old.Sets == a.Sets
 		switch {
 		case old.Type != config.TypeIptables:
@@ -223,13 +229,14 @@ func (d *daemon) mayFollow(a *config.Action) error {
 }
 
 // change swaps a configuration in. It returns how many bans are not enforced any
-// more.
-func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed int, err error) {
+// more, and which places are not cleared yet.
+func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed int, late []*leaving, err error) {
 	// Positions are read off when what reads a log has ended.
 	for _, name := range append(slices.Clone(n.restart), n.stop...) {
 		d.unfollow(name)
 	}
 	d.stopOld(n)
+	d.stay(n)
 	d.mu.Lock()
 	d.config = n.config
 	d.action = append(slices.Clone(n.kept), n.fresh...)
@@ -264,7 +271,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	})
 	if err != nil { // the daemon ends
 		d.closeOld(n)
-		return 0, err
+		return 0, nil, err
 	}
 	for _, e := range n.fresh {
 		e.start(d)
@@ -273,14 +280,14 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	for _, name := range append(n.restart, n.start...) {
 		d.follow(logNamed(n.config, name), positions)
 	}
-	d.retire(ctx, n)
+	late = d.retire(n)
 	d.useNotifiers(n.notifiers)
 	d.hub.alarms.keep(n.config)
 	d.keepConfig(n.config)
 	d.mu.Lock()
 	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil
 	d.mu.Unlock()
-	return freed, nil
+	return freed, late, nil
 }
 
 // unfollow ends the reading of a log. What it has sent is still counted.
@@ -301,31 +308,4 @@ func (d *daemon) closeOld(n *next) {
 			d.Log.Warn("cannot close an action", "action", e.name, "err", err)
 		}
 	}
-}
-
-// retire lets go of the actions that are not used any more, and of what they
-// hold.
-func (d *daemon) retire(ctx context.Context, n *next) {
-	d.closeOld(n)
-	for _, e := range n.old {
-		place := e.config.Place()
-		if place == "" || d.placeUsed(place) {
-			continue
-		}
-		if err := e.teardown(context.WithoutCancel(ctx)); err != nil {
-			d.Log.Error("an action is gone from the configuration, but its bans can't be removed: they end at their time", "action", e.name, "err", err)
-		}
-		l := d.locks[place]
-		if l == nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			d.Log.Warn("cannot unlock what an action had for itself", "of", place, "err", err)
-		}
-		delete(d.locks, place)
-	}
-}
-
-func (d *daemon) placeUsed(place string) bool {
-	return slices.ContainsFunc(d.enforcers(), func(e *enforcer) bool { return e.config.Place() == place })
 }

@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/config"
+)
+
+const (
+	// leaveAtOnce is how long a reload waits for what is not used any more to be
+	// cleared. It goes on without it.
+	leaveAtOnce = 3 * time.Second
+
+	// leaveFor is for how long it is tried to clear it, and leavePause how long a
+	// pause between two tries is at first. Then the next start tries.
+	leaveFor   = 5 * time.Minute
+	leavePause = time.Second
+)
+
+// leaving is a place where bans were enforced and are not any more. It is cleared
+// when what enforces in its stead has them, not before: as long as they are in
+// neither, everybody gets in.
+type leaving struct {
+	config.UsedPlace
+	teardown func(context.Context) error // of what the kernel enforces
+	programs *actions.Command            // of a command
+	part     *part
+
+	cleared int            // bans that programs have taken out
+	left    []netip.Prefix // that they could not take out
+}
+
+// leave clears places in the background, once after has what is wanted.
+func (d *daemon) leave(places []*leaving, after []*enforcer) {
+	d.places.Lock()
+	d.left = append(d.left, places...)
+	d.places.Unlock()
+	d.notePlaces()
+	for _, l := range places {
+		l.part = startPart(d.reading, func(ctx context.Context) { d.clearWhenFree(ctx, l, after) })
+	}
+}
+
+// clearWhenFree clears a place as soon as that lets nobody in.
+func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after []*enforcer) {
+	a := &l.Action
+	for _, e := range after {
+		if e.reconciler.Applied(ctx) != nil {
+			d.Log.Warn("the bans of an action that is not used any more stay where they are, as what takes its place has not come to work; the next start looks after them",
+				"action", a.Name, "of", a.Place(), "waits_for", e.name)
+			return
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, leaveFor)
+	defer cancel()
+	err := d.clear(limited, l)
+	for wait := leavePause; err != nil && limited.Err() == nil; wait *= 2 {
+		if rest(limited, wait); limited.Err() == nil {
+			err = d.clear(limited, l)
+		}
+	}
+	switch {
+	case err == nil && l.programs != nil:
+		d.Log.Info("the bans of an action that is not used any more are taken out", "action", a.Name, "bans", l.cleared)
+	case err == nil:
+		d.Log.Info("what an action that is not used any more had is removed", "action", a.Name, "of", a.Place())
+	case l.programs != nil:
+		d.Log.Error("bans of an action that is not used any more can't be taken out; the next start tries again (or: tailban teardown)",
+			"action", a.Name, "taken_out", l.cleared, "left", len(l.left), "err", err)
+		if len(a.Command.List) == 0 {
+			d.places.Lock()
+			l.Targets = l.left
+			d.places.Unlock()
+		}
+	default:
+		d.Log.Error("an action is not used any more, but its bans can't be removed: they end at their time; the next start tries again (or: tailban teardown)",
+			"action", a.Name, "of", a.Place(), "err", err)
+	}
+	if err == nil {
+		d.places.Lock()
+		d.left = slices.DeleteFunc(d.left, func(x *leaving) bool { return x == l })
+		d.places.Unlock()
+	}
+	d.notePlaces()
+	d.unlockUnused()
+}
+
+// rest waits, or until ctx is done.
+func rest(ctx context.Context, wait time.Duration) {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// clear removes what is in a place.
+func (d *daemon) clear(ctx context.Context, l *leaving) error {
+	if l.programs == nil {
+		return l.teardown(ctx)
+	}
+	return d.unban(ctx, l)
+}
+
+// atOnce is how many bans programs are given at a time when they are to take out
+// all, if they take no more in one run.
+const atOnce = 32
+
+// unban has programs take out what they hold. Other programs may have put bans
+// into the same place since, and it can't be told whether they have: what their
+// action wants is banned again. If they take bans out in the very same way the
+// place is the same, and what is wanted stays.
+func (d *daemon) unban(ctx context.Context, l *leaving) error {
+	entries, err := l.programs.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list what it holds: %w", err)
+	}
+	var others []*enforcer
+	for _, e := range d.enforcers() {
+		if e.config.Type == config.TypeCommand {
+			others = append(others, e)
+		}
+	}
+	c := l.Action.Command
+	wanted := func(t netip.Prefix) bool {
+		return slices.ContainsFunc(others, func(e *enforcer) bool {
+			return slices.Equal(e.config.Command.Unban, c.Unban) && e.reconciler.Wants(t)
+		})
+	}
+	targets := targetsOf(entries, wanted)
+	l.left = nil
+	var failed error
+	for part := range slices.Chunk(targets, max(atOnce, c.Batch)) {
+		if ctx.Err() == nil && failed == nil {
+			err := l.programs.Apply(ctx, nil, part)
+			for _, e := range others {
+				e.reconciler.Again(part)
+			}
+			if err == nil {
+				l.cleared += len(part)
+				continue
+			}
+			failed = err
+		}
+		l.left = append(l.left, part...)
+	}
+	if len(l.left) > 0 && len(c.List) == 0 { // of a part that failed, some may be out
+		if entries, err := l.programs.List(context.WithoutCancel(ctx)); err == nil { // from memory
+			n := len(l.left)
+			l.left = targetsOf(entries, wanted)
+			l.cleared += n - len(l.left)
+		}
+	}
+	if failed == nil {
+		failed = ctx.Err()
+	}
+	return failed
+}
+
+// targetsOf are those of bans that are not to stay.
+func targetsOf(entries []actions.Entry, stays func(netip.Prefix) bool) (targets []netip.Prefix) {
+	for i := range entries {
+		if t := entries[i].Target; !stays(t) {
+			targets = append(targets, t)
+		}
+	}
+	return targets
+}
