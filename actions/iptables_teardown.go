@@ -14,6 +14,21 @@ import (
 // chains of these names, from before the variant was changed, they go as well:
 // their rules look into the sets.
 func TeardownIptables(ctx context.Context, opt IptablesOptions) (existed bool, err error) {
+	return TeardownIptablesPart(ctx, opt, IptablesChain|IptablesSets)
+}
+
+// IptablesPart is what an action has, as a sum.
+type IptablesPart uint8
+
+// The parts.
+const (
+	IptablesChain IptablesPart = 1 << iota // with the one beside it, and the jumps to it
+	IptablesSets
+)
+
+// TeardownIptablesPart is TeardownIptables for a part, where another action uses
+// the rest.
+func TeardownIptablesPart(ctx context.Context, opt IptablesOptions, part IptablesPart) (existed bool, err error) {
 	t := NewIptables(opt)
 	defer func() { err = errors.Join(err, t.Close()) }()
 	if err := errors.Join(ctx.Err(), t.opt.check()); err != nil {
@@ -26,6 +41,9 @@ func TeardownIptables(ctx context.Context, opt IptablesOptions) (existed bool, e
 		return false, err
 	}
 	err = inNetNS(t.opt.NetNS, func() error {
+		if part&IptablesChain == 0 {
+			return nil
+		}
 		tools := t.tools
 		if _, ours := otherRules(t.opt, tools[0].otherVariant()); ours {
 			o := t.opt
@@ -47,6 +65,9 @@ func TeardownIptables(ctx context.Context, opt IptablesOptions) (existed bool, e
 	})
 	if err != nil {
 		return existed, err
+	}
+	if part&IptablesSets == 0 {
+		return existed, nil
 	}
 	for _, name := range allIPSets(t.opt) {
 		yes, err := t.sets.destroy(name)

@@ -48,14 +48,22 @@ func LockTable(table string) (*TableLock, error) {
 
 // LockIptables is LockTable for the chain and the sets that the options name.
 func LockIptables(opt IptablesOptions) (*TableLock, error) {
+	return LockIptablesPart(opt, IptablesChain|IptablesSets)
+}
+
+// LockIptablesPart is LockIptables for a part.
+func LockIptablesPart(opt IptablesOptions, part IptablesPart) (_ *TableLock, err error) {
 	opt = opt.withDefaults()
-	chain, err := lock("iptables/"+opt.Chain, "iptables chain "+opt.Chain, "configure another chain")
-	if err != nil {
-		return nil, err
+	chain, sets := &TableLock{}, &TableLock{}
+	if part&IptablesChain != 0 {
+		if chain, err = lock("iptables/"+opt.Chain, "iptables chain "+opt.Chain, "configure another chain"); err != nil {
+			return nil, err
+		}
 	}
-	sets, err := lock("ipset/"+opt.Prefix, "the IP sets of "+opt.Prefix, "configure another prefix")
-	if err != nil {
-		return nil, errors.Join(err, chain.Close())
+	if part&IptablesSets != 0 {
+		if sets, err = lock("ipset/"+opt.Prefix, "the IP sets of "+opt.Prefix, "configure another prefix"); err != nil {
+			return nil, errors.Join(err, chain.Close())
+		}
 	}
 	return &TableLock{
 		listeners: append(chain.listeners, sets.listeners...),

@@ -20,8 +20,8 @@ func newTeardown(p *Process, path *string) *cobra.Command {
 		Short: "Remove all bans from the kernel, with our tables, chains and sets",
 		Long: `Delete what the actions of the configuration have in the kernel, with all bans
 in it: nftables tables, iptables chains and IP sets; nothing else is touched. The
-programs of an action take out what they list. If
-there is no configuration in the usual place, or one with problems, that is the
+programs of an action take out what they list. So goes what the daemon that ran
+last had by another configuration, unless another daemon has it by now. If there is no configuration in the usual place, or one with problems, that is the
 table "tailban", and where iptables is installed the chain "TAILBAN" and its
 sets. No daemon is needed; one that runs would make them again or, with
 protect_table, not let go: stop it first.`,
@@ -36,6 +36,11 @@ protect_table, not let go: stop it first.`,
 				}
 			}
 			var errs []error
+			if !c.Flags().Changed("table") {
+				if err := tearDownLast(c.Context(), p, config.StateDir(*path, p.Env), list); err != nil {
+					errs = append(errs, err)
+				}
+			}
 			for i := range list {
 				if err := tearDown(c.Context(), p, &list[i], ifThere); err != nil {
 					errs = append(errs, err)

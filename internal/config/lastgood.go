@@ -49,10 +49,7 @@ func keepCopy(path string, data []byte) error {
 // environment or from that file as far as it can be read. It returns the path
 // of the copy.
 func LoadLastGood(path string, env []string) (*Config, string, error) {
-	dir := looseStateDir(path)
-	if first := firstDir(env, "STATE_DIRECTORY"); first != "" {
-		dir = first
-	}
+	dir := StateDir(path, env)
 	copied := filepath.Join(dir, lastGoodFile)
 	data, err := readFile(copied)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // placesFile is the name, in the state folder, of what tells where bans may be.
@@ -36,26 +37,63 @@ func SavePlaces(dir string, places []UsedPlace) error {
 	return nil
 }
 
-// LoadPlaces reads the list that was kept last, and returns its path. There is
-// none in a state folder where nothing has been enforced yet.
-func LoadPlaces(dir string) (places []UsedPlace, path string, err error) {
-	path = filepath.Join(dir, placesFile)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, path, nil
+// UsedPlaces are the places that a state folder tells of.
+type UsedPlaces struct {
+	Path   string // of the file
+	Places []UsedPlace
+
+	// Ours says that nobody else could have written the file, root aside: without
+	// that no program is to be run because it is named there.
+	Ours bool
+}
+
+// LoadPlaces reads the list that was kept last. There is none in a state folder
+// where nothing has been enforced yet.
+func LoadPlaces(dir string) (*UsedPlaces, error) {
+	u := &UsedPlaces{Path: filepath.Join(dir, placesFile)}
+	err := u.read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return u, nil
+	case err != nil:
+		return u, fmt.Errorf("read where bans were: %w", err)
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &places)
-	}
+	return u, nil
+}
+
+func (u *UsedPlaces) read() error {
+	f, err := os.Open(u.Path)
 	if err != nil {
-		return nil, path, fmt.Errorf("read where bans were: %s: %w", path, err)
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		u.Ours = (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && info.Mode()&0o022 == 0
+	}
+	var places []UsedPlace
+	if err := json.NewDecoder(f).Decode(&places); err != nil {
+		return fmt.Errorf("%s: %w", u.Path, err)
 	}
 	for i := range places {
 		if a := &places[i].Action; a.Type == TypeCommand && a.Command == nil {
-			return nil, path, fmt.Errorf("read where bans were: %s: action %s has no programs", path, a.Name)
+			return fmt.Errorf("%s: action %s has no programs", u.Path, a.Name)
 		}
 	}
-	return places, path, nil
+	u.Places = places
+	return nil
+}
+
+// StateDir is where the state is of a daemon that runs by the configuration at
+// path, as far as that can be told.
+func StateDir(path string, env []string) string {
+	if first := firstDir(env, "STATE_DIRECTORY"); first != "" {
+		return first
+	}
+	return looseStateDir(path)
 }
 
 // SamePlace reports whether two actions have their bans in the same place, in the

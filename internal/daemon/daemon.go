@@ -119,6 +119,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	d.loadAlarms()
 	d.loadAllowances(d.loaded.Allowances)
 	d.loadHosts()
+	d.before = d.placesBefore()
 	return d.makeActions(ctx)
 }
 
@@ -172,6 +173,7 @@ type daemon struct {
 	locks   map[string]*actions.TableLock // by place
 	planned []string                      // places that are about to be used
 	left    []*leaving
+	before  []*leaving // what an earlier daemon has used; until this one runs
 }
 
 // current is the configuration that runs.
@@ -252,7 +254,7 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.loaded, d.adopted, d.windows, d.counted = nil, nil, nil, nil // the engine has them now
 	d.keepConfig(d.config)
-	d.notePlaces()
+	d.leaveBefore()
 	running := []any{"logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans)}
 	reloads := startPart(ctx, d.reloadWhenAsked)
 	<-d.reloading // before anybody is told that we run: a reload right then is not refused

@@ -33,7 +33,7 @@ type enforcer struct {
 
 	// teardown removes all that the action has in the kernel, and programs take out
 	// what they hold; nil: it has nothing that stays.
-	teardown func(context.Context) error
+	teardown func(context.Context) (existed bool, err error)
 	programs *actions.Command
 }
 
@@ -75,7 +75,7 @@ func (d *daemon) lock(a config.Action) error {
 	case config.TypeNftables:
 		l, err = actions.LockTable(a.Table)
 	case config.TypeIptables:
-		l, err = actions.LockIptables(iptablesOptions(&a))
+		l, err = actions.LockIptables(IptablesOptions(&a))
 	default:
 		return nil
 	}
@@ -124,13 +124,13 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		o.Allow, o.Protected, o.Size, o.Log = d.allow.all(), d.guard.Protected, setSize(c.MaxBans), log
 		e.action = actions.NewNftables(o)
 		e.beside = func() actions.Action { return actions.NewNftables(o) }
-		e.teardown = func(ctx context.Context) error { _, err := actions.Teardown(ctx, o); return err }
+		e.teardown = func(ctx context.Context) (bool, error) { return actions.Teardown(ctx, o) }
 	case config.TypeIptables:
-		o := iptablesOptions(&a)
+		o := IptablesOptions(&a)
 		o.Allow, o.Protected, o.Size, o.Log = d.allow.all(), d.guard.Protected, setSize(c.MaxBans), log
 		e.action = actions.NewIptables(o)
 		e.beside = func() actions.Action { return actions.NewIptables(o) }
-		e.teardown = func(ctx context.Context) error { _, err := actions.TeardownIptables(ctx, o); return err }
+		e.teardown = func(ctx context.Context) (bool, error) { return actions.TeardownIptables(ctx, o) }
 	case config.TypeCommand:
 		if err := d.useCommand(e, &a, log); err != nil {
 			return nil, err
@@ -251,8 +251,8 @@ func nftablesOptions(a *config.Action) actions.NftablesOptions {
 	return actions.NftablesOptions{Table: a.Table, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject, Protect: a.Protect}
 }
 
-// iptablesOptions are those that the configuration says.
-func iptablesOptions(a *config.Action) actions.IptablesOptions {
+// IptablesOptions are those that the configuration says.
+func IptablesOptions(a *config.Action) actions.IptablesOptions {
 	return actions.IptablesOptions{Chain: a.Chain, Prefix: a.Sets, Variant: a.Variant, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject}
 }
 

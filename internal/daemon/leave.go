@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,6 +20,7 @@ const (
 	// leaveFor is for how long it is tried to clear it, and leavePause how long a
 	// pause between two tries is at first. Then the next start tries.
 	leaveFor   = 5 * time.Minute
+	leaveSoon  = 30 * time.Second // after which it is said that it has to wait
 	leavePause = time.Second
 )
 
@@ -27,10 +29,11 @@ const (
 // neither, everybody gets in.
 type leaving struct {
 	config.UsedPlace
-	teardown func(context.Context) error // of what the kernel enforces
-	programs *actions.Command            // of a command
-	part     *part
+	teardown func(context.Context) (existed bool, err error) // of what the kernel enforces
+	programs *actions.Command                                // of a command
+	part     *part                                           // nil: it is left alone
 
+	existed bool           // there was something
 	cleared int            // bans that programs have taken out
 	left    []netip.Prefix // that they could not take out
 }
@@ -49,6 +52,11 @@ func (d *daemon) leave(places []*leaving, after []*enforcer) {
 // clearWhenFree clears a place as soon as that lets nobody in.
 func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after []*enforcer) {
 	a := &l.Action
+	late := time.AfterFunc(leaveSoon, func() {
+		d.Log.Warn("the bans of an action that is not used any more stay where they are for now: what takes its place does not work yet",
+			"action", a.Name, "of", a.Place())
+	})
+	defer late.Stop()
 	for _, e := range after {
 		if e.reconciler.Applied(ctx) != nil {
 			d.Log.Warn("the bans of an action that is not used any more stay where they are, as what takes its place has not come to work; the next start looks after them",
@@ -56,15 +64,17 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after []*enforce
 			return
 		}
 	}
+	late.Stop()
 	limited, cancel := context.WithTimeout(ctx, leaveFor)
 	defer cancel()
 	err := d.clear(limited, l)
-	for wait := leavePause; err != nil && limited.Err() == nil; wait *= 2 {
+	for wait := leavePause; err != nil && !errors.Is(err, actions.ErrPermanent) && limited.Err() == nil; wait *= 2 {
 		if rest(limited, wait); limited.Err() == nil {
 			err = d.clear(limited, l)
 		}
 	}
 	switch {
+	case err == nil && !l.existed:
 	case err == nil && l.programs != nil:
 		d.Log.Info("the bans of an action that is not used any more are taken out", "action", a.Name, "bans", l.cleared)
 	case err == nil:
@@ -79,7 +89,7 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after []*enforce
 		}
 	default:
 		d.Log.Error("an action is not used any more, but its bans can't be removed: they end at their time; the next start tries again (or: tailban teardown)",
-			"action", a.Name, "of", a.Place(), "err", err)
+			"action", a.Name, "of", a.Place(), "by_hand", removal(a), "err", err)
 	}
 	if err == nil {
 		d.places.Lock()
@@ -102,10 +112,12 @@ func rest(ctx context.Context, wait time.Duration) {
 
 // clear removes what is in a place.
 func (d *daemon) clear(ctx context.Context, l *leaving) error {
-	if l.programs == nil {
-		return l.teardown(ctx)
+	if l.programs != nil {
+		return d.unban(ctx, l)
 	}
-	return d.unban(ctx, l)
+	existed, err := l.teardown(ctx)
+	l.existed = l.existed || existed
+	return err
 }
 
 // atOnce is how many bans programs are given at a time when they are to take out
@@ -134,6 +146,7 @@ func (d *daemon) unban(ctx context.Context, l *leaving) error {
 		})
 	}
 	targets := targetsOf(entries, wanted)
+	l.existed = l.existed || len(entries) > 0
 	l.left = nil
 	var failed error
 	for part := range slices.Chunk(targets, max(atOnce, c.Batch)) {

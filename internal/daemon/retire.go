@@ -68,7 +68,7 @@ func (d *daemon) stay(n *next) {
 	d.places.Lock()
 	var parts []*part
 	for _, l := range d.left {
-		if used(l) {
+		if used(l) && l.part != nil {
 			parts = append(parts, l.part)
 			l.part.cancel()
 		}
@@ -108,16 +108,25 @@ func (d *daemon) notePlaces() {
 func (d *daemon) unlockUnused() {
 	d.places.Lock()
 	defer d.places.Unlock()
-	for place, l := range d.locks {
+	for place := range d.locks {
 		if d.placeUsed(place) || slices.Contains(d.planned, place) ||
 			slices.ContainsFunc(d.left, func(l *leaving) bool { return l.Action.Place() == place }) {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			d.Log.Warn("cannot unlock what an action had for itself", "of", place, "err", err)
-		}
-		delete(d.locks, place)
+		d.unlock(place)
 	}
+}
+
+// unlock unlocks a place, if it is locked.
+func (d *daemon) unlock(place string) {
+	l := d.locks[place]
+	if l == nil {
+		return
+	}
+	if err := l.Close(); err != nil {
+		d.Log.Warn("cannot unlock what an action had for itself", "of", place, "err", err)
+	}
+	delete(d.locks, place)
 }
 
 // planOver lets go of what was locked for a configuration that was refused.
@@ -146,7 +155,9 @@ func (d *daemon) leavers() (parts []*part) {
 	d.places.Lock()
 	defer d.places.Unlock()
 	for _, l := range d.left {
-		parts = append(parts, l.part)
+		if l.part != nil {
+			parts = append(parts, l.part)
+		}
 	}
 	return parts
 }

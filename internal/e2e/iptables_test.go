@@ -190,3 +190,29 @@ func TestByIptablesAndNftables(t *testing.T) {
 		l.wait("the end of both bans", func() bool { return attacker.get("/") == nil })
 	})
 }
+
+// A teardown by another configuration also removes what the last daemon had by the
+// one before: chains, sets, and what programs have put in, whose names are in no
+// file but the state's.
+func TestTeardownOfWhatRanLast(t *testing.T) {
+	byIptables(t, func(t *testing.T, variant string) {
+		l := newLab(t)
+		l.write("access.log", "")
+		d := l.tailban(iptablesJail(l.dir, variant, blackhole))
+		l.appends(requests("GET", "198.51.100.66", "-", 51))
+		l.wait("both bans", func() bool {
+			return strings.Contains(l.shell("ip route show proto 116"), "198.51.100.66") && strings.Contains(l.shell("ipset save"), "add tailban4 198.51.100.66")
+		})
+		d.stop(syscall.SIGTERM)
+		l.write("jails.toml", fmt.Sprintf("state_dir = %q\n", filepath.Join(l.dir, "state"))+commandJail(l.dir, "[actions.firewall]\ntype = \"nftables\"\n"))
+		got := l.teardown()
+		for _, want := range []string{"chain TAILBAN with sets tailban removed, which an earlier configuration had\n", "1 ban of action blackhole taken out\n", "there is no table inet tailban\n"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the teardown does not say %q: %q", want, got)
+			}
+		}
+		if left := l.shell("ip route show proto 116; ipset save; iptables-" + variant + " -S"); strings.Contains(left, "198.51.100.66") || strings.Contains(left, "TAILBAN") {
+			t.Errorf("there is left\n%s", left)
+		}
+	})
+}

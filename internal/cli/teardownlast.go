@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/daemon"
+)
+
+// tearDownLast removes what the daemon that ran last had and the configuration,
+// whose actions these are, has not. What another daemon has by now stays.
+func tearDownLast(ctx context.Context, p *Process, stateDir string, list []config.Action) error {
+	u, err := config.LoadPlaces(stateDir)
+	if err != nil {
+		fmt.Fprintln(p.Err, "warning: what an earlier configuration had is not known:", err)
+		return nil
+	}
+	var errs []error
+	for i := range u.Places {
+		a := &u.Places[i].Action
+		if slices.ContainsFunc(list, func(x config.Action) bool { return x.SamePlace(a) }) {
+			continue
+		}
+		if a.Type == config.TypeCommand {
+			errs = append(errs, unbanLast(ctx, p, &u.Places[i], u))
+			continue
+		}
+		if err := tearDownPlace(ctx, p, a, list); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tearDownPlace removes what one action has in the kernel, and none of others.
+func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []config.Action) error {
+	var lock *actions.TableLock
+	var existed bool
+	var err error
+	switch a.Type {
+	case config.TypeNftables:
+		lock, err = actions.LockTable(a.Table)
+	case config.TypeIptables:
+		lock, err = actions.LockIptablesPart(daemon.IptablesOptions(a), daemon.IptablesUnshared(a, others))
+	default:
+		return fmt.Errorf("no action is of type %q", a.Type)
+	}
+	if err != nil {
+		fmt.Fprintf(p.Err, "warning: %s, which an earlier configuration had, stays: %v\n", a.Place(), err)
+		return nil
+	}
+	if a.Type == config.TypeNftables {
+		existed, err = actions.Teardown(ctx, actions.NftablesOptions{Table: a.Table})
+	} else {
+		existed, err = actions.TeardownIptablesPart(ctx, daemon.IptablesOptions(a), daemon.IptablesUnshared(a, others))
+	}
+	if existed && err == nil {
+		fmt.Fprintln(p.Out, a.Place(), "removed, which an earlier configuration had")
+	}
+	return errors.Join(err, lock.Close())
+}
+
+// unbanLast has the programs of an earlier configuration take out what they list,
+// or could not take out before. Root runs nothing that somebody else could have
+// named.
+func unbanLast(ctx context.Context, p *Process, place *config.UsedPlace, u *config.UsedPlaces) error {
+	a := &place.Action
+	if !u.Ours {
+		fmt.Fprintf(p.Err, "warning: bans of action %s, which an earlier configuration had, may be left; its programs are not run, as somebody else could have named them in %s: run teardown as the owner of that file\n", a.Name, u.Path)
+		return nil
+	}
+	if len(a.Command.List) > 0 || len(place.Targets) == 0 {
+		return unbanAll(ctx, p, a)
+	}
+	c, err := actions.NewCommand(daemon.CommandOptions(a))
+	if err != nil {
+		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	c.Remember(place.Targets)
+	n, err := actions.UnbanAll(ctx, c)
+	if err != nil {
+		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	fmt.Fprintf(p.Out, "%s of action %s taken out\n", plural(n, "ban"), a.Name)
+	return nil
+}

@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/state"
+)
+
+// placesBefore lists where earlier daemons with this state have put bans, and this
+// one does not: nobody else looks after them. Where another daemon enforces by now
+// is left to that.
+func (d *daemon) placesBefore() (before []*leaving) {
+	u, err := answer(loadPatience, errors.New("the list is not read in time: does the disk hang?"), func() (*config.UsedPlaces, error) {
+		return config.LoadPlaces(d.Config.StateDir)
+	})
+	if err != nil {
+		d.Log.Warn("whether an earlier daemon had other actions is not known: what these have put in stays, if there is any (see tailban teardown)", "err", err)
+		return nil
+	}
+	now := enforcing(d.config)
+	for _, p := range u.Places {
+		if len(p.Targets) == 0 && slices.ContainsFunc(now, func(a config.Action) bool { return a.SamePlace(&p.Action) }) {
+			continue
+		}
+		l, err := d.placeBefore(p, now, u)
+		if err != nil {
+			d.Log.Warn("bans of an action that is not used any more may be left, and are not looked after",
+				"action", p.Action.Name, "of", p.Action.Place(), "by_hand", removal(&p.Action), "err", err)
+		}
+		if l != nil {
+			before = append(before, l)
+		}
+	}
+	return before
+}
+
+// placeBefore prepares to clear one place; nil: that is not to be done.
+func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.UsedPlaces) (*leaving, error) {
+	l := &leaving{UsedPlace: p}
+	a := &p.Action
+	var lock func() (*actions.TableLock, error)
+	switch a.Type {
+	case config.TypeNftables:
+		o := nftablesOptions(a)
+		l.teardown = func(ctx context.Context) (bool, error) { return actions.Teardown(ctx, o) }
+		lock = func() (*actions.TableLock, error) { return actions.LockTable(o.Table) }
+	case config.TypeIptables:
+		o, part := IptablesOptions(a), IptablesUnshared(a, now)
+		l.teardown = func(ctx context.Context) (bool, error) { return actions.TeardownIptablesPart(ctx, o, part) }
+		lock = func() (*actions.TableLock, error) { return actions.LockIptablesPart(o, part) }
+	case config.TypeCommand:
+		if !u.Ours {
+			return nil, fmt.Errorf("its programs are not run, as somebody else could have named them in %s", u.Path)
+		}
+		return l, d.programsBefore(l)
+	default:
+		return nil, fmt.Errorf("no action is of type %q", a.Type)
+	}
+	switch got, err := lock(); {
+	case errors.Is(err, actions.ErrTableBusy):
+		return nil, nil // it is the other's
+	case err != nil:
+		return nil, err
+	default:
+		d.locks[a.Place()] = got
+	}
+	return l, nil
+}
+
+// IptablesUnshared are the parts of an iptables action that none of others uses.
+func IptablesUnshared(a *config.Action, others []config.Action) (part actions.IptablesPart) {
+	part = actions.IptablesChain | actions.IptablesSets
+	for i := range others {
+		o := &others[i]
+		if o.Type == config.TypeIptables && o.Chain == a.Chain {
+			part &^= actions.IptablesChain
+		}
+		if o.Type == config.TypeIptables && o.Sets == a.Sets {
+			part &^= actions.IptablesSets
+		}
+	}
+	return part
+}
+
+// programsBefore makes programs that take out what they list, or what should be
+// banned by them as far as the state knows.
+func (d *daemon) programsBefore(l *leaving) error {
+	a := &l.Action
+	o := CommandOptions(a)
+	o.Log = d.Log.With("action", a.Name)
+	c, err := actions.NewCommand(o)
+	if err != nil {
+		return err
+	}
+	l.programs = c
+	if len(a.Command.List) > 0 {
+		return nil
+	}
+	known := map[netip.Prefix]bool{}
+	for _, t := range l.Targets {
+		known[t] = true
+	}
+	for i := range d.loaded.Bans {
+		b := &d.loaded.Bans[i]
+		if !b.Waiting && !known[b.Target] && slices.ContainsFunc(b.Owners, func(o state.Owner) bool { return slices.Contains(o.Actions, a.Name) }) {
+			l.Targets = append(l.Targets, b.Target)
+		}
+	}
+	c.Remember(l.Targets)
+	if !a.Command.Expires {
+		d.Log.Warn("bans of an action that is not used any more may be left: those that ended while no daemon ran nobody knows of, as there is no list",
+			"action", a.Name, "by_hand", removal(a))
+	}
+	return nil
+}
+
+// leaveBefore clears what an earlier daemon has used once all of this one's
+// actions work. Who only observes lets what the configuration still has end by itself:
+// it may be there to enforce again.
+func (d *daemon) leaveBefore() {
+	var places []*leaving
+	for _, l := range d.before {
+		if d.config.Observe && slices.ContainsFunc(d.config.Actions, func(a config.Action) bool { return a.SamePlace(&l.Action) }) {
+			d.Log.Warn("all only observe, but bans from before stay in force until they end (tailban teardown removes them)", "action", l.Action.Name, "of", l.Action.Place())
+			d.left = append(d.left, l)
+			d.unlock(l.Action.Place())
+			continue
+		}
+		places = append(places, l)
+	}
+	d.before = nil
+	var after []*enforcer
+	for _, e := range d.action {
+		if e.enforces {
+			after = append(after, e)
+		}
+	}
+	d.leave(places, after)
+}
+
+// removal says how to remove what an action has.
+func removal(a *config.Action) string {
+	switch a.Type {
+	case config.TypeNftables:
+		return "nft delete table inet " + a.Table
+	case config.TypeIptables:
+		return "tailban teardown; or, for each of iptables and ip6tables, delete the rules -j " + a.Chain + " and the chains " + a.Chain +
+			" and " + a.Chain + "-BAN, and by ipset destroy the sets that begin with " + a.Sets
+	case config.TypeCommand:
+		return fmt.Sprintf("%q for each target", a.Command.Unban)
+	}
+	return ""
+}
