@@ -72,6 +72,14 @@ type Watcher interface {
 	Watch(ctx context.Context, ready func(), changed func(Change)) error
 }
 
+// Contester is an action that can't be listened to, but finds out by Prepare that
+// somebody else changes what it has again and again.
+type Contester interface {
+	// Contested reports whether that is so, and repairs wait because of it. It may
+	// be called from any goroutine, and waits for nothing.
+	Contested() bool
+}
+
 // Change is what somebody else has done to an action.
 type Change struct {
 	Gone []netip.Prefix // bans that were taken out

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Defaults of IptablesOptions. DefaultSize is that of Nftables, too.
@@ -28,6 +29,7 @@ const (
 type IptablesOptions struct {
 	Chain    string   // in the table filter of both families, with one beside it named Chain + "-BAN"; at most 24 characters; "": DefaultChain
 	Prefix   string   // of the names of sets, at most 24 characters; "": DefaultPrefix
+	Siblings []string // chains of other actions of ours, whose jumps may come before ours
 	Ports    []uint16 // destination ports that a ban covers, tcp and udp; none: DefaultPorts
 	AllPorts bool     // a ban covers every packet, whatever its protocol; Ports is ignored
 
@@ -105,7 +107,8 @@ type IptablesStats struct {
 //
 // Nobody can listen to what others do to IP sets, nor to x_tables: the kernel
 // does not tell. Iptables is no [Watcher], and what others change is found when
-// Prepare and List are called the next time.
+// Prepare and List are called the next time. Who puts rules above ours again and
+// again is backed off from; see [Contester].
 type Iptables struct {
 	opt IptablesOptions
 	log *slog.Logger
@@ -120,6 +123,9 @@ type Iptables struct {
 
 	hasIPv6 func() bool // of the kernel
 
+	order     order       // of rules, that somebody else may change
+	contested atomic.Bool // and does so again and again
+
 	tracked bool                // the kernel tracks connections
 	shown   map[string][]string // rules of our chains as they were listed when we had made them
 }
@@ -129,6 +135,8 @@ var (
 	_ Holder  = (*Iptables)(nil)
 	_ Bounded = (*Iptables)(nil)
 	_ Limited = (*Iptables)(nil)
+
+	_ Contester = (*Iptables)(nil)
 )
 
 // NewIptables returns the action. It does not look at anything yet.

@@ -26,20 +26,26 @@ func (t *Iptables) prepareRules(ctx context.Context, fix *mending) error {
 			fix.ours = append(fix.ours, "the kernel tracks connections now")
 			t.shown = map[string][]string{}
 		}
+		misplaced := false
 		for _, tool := range t.tools {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			found, err := t.prepareFamily(tool)
+			found, under, err := t.prepareFamily(tool)
 			if err != nil {
 				return err
 			}
+			misplaced = misplaced || under
 			if began && t.made {
 				continue // which may hide a change by others in this one pass
 			}
 			for _, f := range found {
 				fix.found = append(fix.found, tool.family.name+": "+f)
 			}
+		}
+		if t.made {
+			t.order.look(misplaced)
+			t.contested.Store(t.order.contested())
 		}
 		return nil
 	})
@@ -60,10 +66,13 @@ func tracksConnections() bool {
 	return err != nil || convErr != nil || n > 0
 }
 
-func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, err error) {
+// prepareFamily makes one family right, and tells what it found otherwise. Rules of
+// others above ours are left where they are if somebody insists on them; misplaced
+// says that there were any.
+func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, misplaced bool, err error) {
 	have, err := tool.read(t.opt)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, want := range chainsFor(t.opt, tool.family, t.tracked) {
 		key := tool.family.name + " " + want.name
@@ -79,13 +88,13 @@ func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, err error) {
 			found = append(found, "no chain "+want.name)
 		}
 		if err := tool.write(want, there, len(rules)); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if t.shown[key], err = tool.rules(want.name); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if len(t.shown[key]) != len(want.rules) {
-			return nil, fmt.Errorf("chain %s of %s has %d rules after it was given %d (does somebody else change it?)",
+			return nil, false, fmt.Errorf("chain %s of %s has %d rules after it was given %d (does somebody else change it?)",
 				want.name, tool.path, len(t.shown[key]), len(want.rules))
 		}
 	}
@@ -94,12 +103,18 @@ func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, err error) {
 		if !there || jumpsFirst(t.opt, parent, rules) {
 			continue
 		}
+		if slices.Contains(rules, jump(t.opt)) {
+			misplaced = true
+			if t.order.waits() {
+				continue
+			}
+		}
 		found = append(found, "chain "+parent+" does not jump to "+t.opt.Chain+" first")
 		if err := tool.jumpFirst(t.opt, parent); err != nil {
-			return nil, err
+			return nil, misplaced, err
 		}
 	}
-	return found, nil
+	return found, misplaced, nil
 }
 
 // read lists our chains and their parents, as far as they are there.

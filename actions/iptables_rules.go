@@ -106,12 +106,20 @@ func portMatches(ports []uint16, tracked bool) (matches []string) {
 // jump is the rule by which a chain of somebody else's leads to ours.
 func jump(opt IptablesOptions) string { return "-j " + opt.Chain }
 
-// jumpsFirst reports whether our jump comes first in a chain with these rules.
-// In FORWARD, Docker's to DOCKER-USER, where ours is first as well, may be above
-// it.
+// jumpsFirst reports whether our jump comes first in a chain with these rules,
+// or behind those of our other actions alone. In FORWARD, Docker's to DOCKER-USER,
+// where ours is first as well, may be above it.
 func jumpsFirst(opt IptablesOptions, name string, rules []string) bool {
 	if name == chainForward && len(rules) > 1 && rules[0] == "-j "+chainDockerUser {
 		rules = rules[1:]
 	}
-	return len(rules) > 0 && rules[0] == jump(opt)
+	for _, rule := range rules {
+		if rule == jump(opt) {
+			return true
+		}
+		if to, ok := strings.CutPrefix(rule, "-j "); !ok || !slices.Contains(opt.Siblings, to) {
+			break
+		}
+	}
+	return false
 }

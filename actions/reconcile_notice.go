@@ -158,7 +158,7 @@ func (r *Reconciler) takeNoticed() (full bool) {
 	full = n.all || r.lost
 	r.mu.Unlock()
 	if begins {
-		r.contested(true, now)
+		r.contested(true, now, slog.Int("repairs", contestRepairs), slog.Duration("within", contestSpan))
 	}
 	return full
 }
@@ -177,20 +177,29 @@ func (r *Reconciler) calm() {
 	over := r.contest.over(now)
 	r.mu.Unlock()
 	if over {
-		r.contested(false, now)
+		r.contested(false, now, slog.Duration("quiet", calmSpan))
 	}
 }
 
-func (r *Reconciler) contested(yes bool, now time.Time) {
+// askContested takes over what an action finds out by itself.
+func (r *Reconciler) askContested() {
+	if c, ok := r.opt.Action.(Contester); ok {
+		if yes := c.Contested(); yes != r.Stats().Contested {
+			r.contested(yes, r.opt.Now())
+		}
+	}
+}
+
+// contested says that a fight begins, or is over; more are attributes for that.
+func (r *Reconciler) contested(yes bool, now time.Time, more ...any) {
 	r.mu.Lock()
 	r.stats.Contested = yes
 	s := r.stats.State
 	r.mu.Unlock()
 	if yes {
-		r.log.Warn("somebody else changes the bans or rules of this action again and again: repairs wait longer and longer (another program that manages this firewall?)",
-			slog.Int("repairs", contestRepairs), slog.Duration("within", contestSpan))
+		r.log.Warn("somebody else changes the bans or rules of this action again and again: repairs wait longer and longer (another program that manages this firewall?)", more...)
 	} else {
-		r.log.Info("nobody else has changed the bans or rules of this action for a while", slog.Duration("quiet", calmSpan))
+		r.log.Info("nobody else has changed the bans or rules of this action for a while", more...)
 	}
 	if r.opt.OnState != nil {
 		s.Since = now

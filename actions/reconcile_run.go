@@ -147,6 +147,7 @@ func (r *Reconciler) pass(ctx context.Context, full bool) error {
 	if err := r.call(func() error { return r.opt.Action.Prepare(ctx) }); err != nil {
 		return fmt.Errorf("prepare action %s: %w", r.opt.Name, err)
 	}
+	r.askContested()
 	began := r.opt.Now()
 	held, err := r.list(ctx)
 	if err != nil {

@@ -79,6 +79,13 @@ func readActions(top *section) (actions []Action, names []string) {
 		t.finish()
 		actions = append(actions, a)
 	}
+	for i := range actions {
+		for j := range actions {
+			if i != j && actions[i].Type == TypeIptables && actions[j].Type == TypeIptables {
+				actions[i].Siblings = append(actions[i].Siblings, actions[j].Chain)
+			}
+		}
+	}
 	return actions, names
 }
 

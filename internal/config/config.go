@@ -149,6 +149,8 @@ type Action struct {
 	Sets    string // what the names of the sets begin with
 	Variant string // VariantNft or VariantLegacy; "": what the program "iptables" is
 
+	Siblings []string // chains of other actions of TypeIptables
+
 	// Command is of TypeCommand.
 	Command *Command
 

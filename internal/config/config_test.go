@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -418,4 +419,32 @@ func TestProblemsSorted(t *testing.T) {
 func TestLongValuesAreCut(t *testing.T) {
 	check(t, `mode = "`+strings.Repeat("é", 100)+"\"\n"+base, nil,
 		`jails.toml:1: mode = "`+strings.Repeat("é", 58)+`…: must be "enforce" or "observe"`)
+}
+
+// Actions by iptables know each other's chains, so that they don't fight about the
+// first place.
+func TestIptablesSiblings(t *testing.T) {
+	c := accept(t, `
+[logs.site]
+files = "/var/log/site.log"
+[jails.web]
+limit = 1
+window = "60s"
+ban = "1h"
+[actions.a]
+type = "iptables"
+[actions.b]
+type = "iptables"
+chain = "B"
+sets = "b"
+[actions.c]
+type = "nftables"
+`)
+	got := ""
+	for _, a := range c.Actions {
+		got += fmt.Sprint(a.Name, a.Siblings, " ")
+	}
+	if got != "a[B] b[TAILBAN] c[] " {
+		t.Errorf("siblings: %s", got)
+	}
 }

@@ -253,7 +253,9 @@ func nftablesOptions(a *config.Action) actions.NftablesOptions {
 
 // IptablesOptions are those that the configuration says.
 func IptablesOptions(a *config.Action) actions.IptablesOptions {
-	return actions.IptablesOptions{Chain: a.Chain, Prefix: a.Sets, Variant: a.Variant, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject}
+	return actions.IptablesOptions{
+		Chain: a.Chain, Siblings: a.Siblings, Prefix: a.Sets, Variant: a.Variant, Ports: a.Ports, AllPorts: a.AllPorts, Reject: a.Reject,
+	}
 }
 
 // stateChanged tells those who follow events when an action fails or is
