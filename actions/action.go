@@ -28,7 +28,8 @@ type Action interface {
 	// Prepare makes sure that what the action needs (a table, rules, a list)
 	// exists and is as it should be, repairing what is not, without touching
 	// the bans it holds if that can be avoided. It is called before the
-	// first use, after an error, and at every full reconciliation.
+	// first use, after an error, and at every full reconciliation. An error that
+	// wraps ErrHoldsBans lets the reconciler go on with the bans.
 	Prepare(ctx context.Context) error
 
 	// Apply removes and adds. Each is idempotent: adding what is there sets

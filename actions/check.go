@@ -36,7 +36,7 @@ func (t *Iptables) Check(ctx context.Context) (err error) {
 	if err := errors.Join(ctx.Err(), looker.opt.check()); err != nil {
 		return err
 	}
-	if err := looker.findTools(); err != nil {
+	if err := looker.findTools(ctx); err != nil {
 		return err
 	}
 	if err := looker.connect(); err != nil {
@@ -44,7 +44,7 @@ func (t *Iptables) Check(ctx context.Context) (err error) {
 	}
 	return inNetNS(looker.opt.NetNS, func() error {
 		for _, tool := range looker.tools {
-			if _, err := tool.read(looker.opt); err != nil {
+			if err := tool.mayLookUp(ctx, looker.opt); err != nil {
 				return err
 			}
 		}

@@ -27,6 +27,15 @@ var ErrOverlaps = errors.New("overlaps another ban")
 // was to add; see [Bounded].
 var ErrFull = errors.New("the set is full")
 
+// ErrHoldsBans is wrapped by an error of Prepare that keeps nobody from listing and
+// changing bans: something else is amiss, rules that look for them say.
+var ErrHoldsBans = errors.New("bans can be changed")
+
+// holdsBans marks an error so that it wraps ErrHoldsBans. The text stays.
+type holdsBans struct{ error }
+
+func (e holdsBans) Unwrap() []error { return []error{e.error, ErrHoldsBans} }
+
 // Permanent marks an error so that it wraps ErrPermanent. The text stays.
 func Permanent(err error) error {
 	if err == nil {

@@ -29,6 +29,9 @@ func ActAsUnprotecting(n *Nftables) { n.flags |= 1 << 7 }
 // ActAsWithoutIPv6 makes the action take the kernel for one without IPv6.
 func ActAsWithoutIPv6(t *Iptables) { t.hasIPv6 = func() bool { return false } }
 
+// LosePatience makes the action end programs that take so long.
+func LosePatience(t *Iptables, limit time.Duration) { t.patience, t.tools = limit, nil }
+
 // CommandMemory is what a Command that has programs that end bans remembers.
 type CommandMemory struct{ m memory }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Defaults of IptablesOptions. DefaultSize is that of Nftables, too.
@@ -66,13 +67,6 @@ func (opt IptablesOptions) withDefaults() IptablesOptions {
 	return opt
 }
 
-// IptablesStats are counts since NewIptables.
-type IptablesStats struct {
-	Protected   uint64 // additions refused as protected
-	Unsupported uint64 // additions refused for their prefix length
-	Repairs     uint64 // times that a later Prepare found rules or sets changed, damaged or gone
-}
-
 // Iptables has the kernel drop or reject packets of banned clients, by sets of
 // IP addresses (ipset) and a few iptables rules that look into them.
 //
@@ -113,18 +107,20 @@ type Iptables struct {
 	opt IptablesOptions
 	log *slog.Logger
 
-	mu    sync.Mutex // SetAllow and Stats may come from elsewhere
+	mu    sync.Mutex // SetAllow may come from elsewhere
 	allow []netip.Prefix
-	stats IptablesStats
 	sets  *ipsets       // nil: not connected
 	tools []*iptablesOf // one of each family; none: not looked for
 	made  bool          // rules and sets have been as they should be
 	other bool          // that of the other variant has been looked for
 
-	hasIPv6 func() bool // of the kernel
+	hasIPv6  func() bool   // of the kernel
+	patience time.Duration // with a run of a program
 
-	order     order       // of rules, that somebody else may change
-	contested atomic.Bool // and does so again and again
+	order order // of rules, that somebody else may change
+
+	repairs   atomic.Uint64 // whoever asks for these waits for nothing
+	contested atomic.Bool
 
 	tracked bool                // the kernel tracks connections
 	shown   map[string][]string // rules of our chains as they were listed when we had made them
@@ -148,7 +144,8 @@ func NewIptables(opt IptablesOptions) *Iptables {
 		allow: slices.Clone(opt.Allow),
 		shown: map[string][]string{},
 
-		hasIPv6: kernelHasIPv6,
+		hasIPv6:  kernelHasIPv6,
+		patience: runPatience,
 	}
 }
 
@@ -163,22 +160,34 @@ func (t *Iptables) prepare(ctx context.Context) error {
 	if err := errors.Join(ctx.Err(), t.opt.check()); err != nil {
 		return err
 	}
-	if err := t.findTools(); err != nil {
-		return err
+	toolsErr := t.findTools(ctx)
+	if toolsErr != nil && !t.made {
+		return toolsErr
 	}
 	if err := t.connect(); err != nil {
 		return err
+	}
+	if !t.made { // before anything is, as nothing would be of use without
+		if err := inNetNS(t.opt.NetNS, func() error { return t.tools[0].mayLookUp(ctx, t.opt) }); err != nil {
+			return err
+		}
 	}
 	fix := &mending{}
 	if err := t.prepareSets(ctx, fix); err != nil {
 		return err
 	}
-	if err := t.prepareRules(ctx, fix); err != nil {
-		return err
+	if toolsErr == nil {
+		toolsErr = t.prepareRules(ctx, fix)
+	}
+	switch {
+	case toolsErr != nil && t.made && ctx.Err() == nil:
+		return holdsBans{toolsErr} // a program that hangs keeps no ban out of the sets
+	case toolsErr != nil:
+		return toolsErr
 	}
 	t.report(fix)
 	t.made = true
-	t.warnOfOther()
+	t.warnOfOther(ctx)
 	return nil
 }
 
@@ -199,7 +208,7 @@ func (t *Iptables) report(fix *mending) {
 	case !t.made:
 		t.log.Info("iptables rules and sets set up", slog.String("variant", t.tools[0].variant), slog.Any("found", fix.found))
 	default:
-		t.stats.Repairs++
+		t.repairs.Add(1)
 		t.log.Warn("iptables rules or sets were changed by somebody else, repaired", slog.Any("found", fix.found))
 	}
 }
@@ -242,15 +251,9 @@ func (t *Iptables) SetAllow(ctx context.Context, allow []netip.Prefix) error {
 	return t.checked(err)
 }
 
-// Stats returns the counts. It may be called from any goroutine.
-func (t *Iptables) Stats() IptablesStats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stats
-}
-
-// Repairs is how often the rules were found changed by others.
-func (t *Iptables) Repairs() uint64 { return t.Stats().Repairs }
+// Repairs is how often a later Prepare has found rules or sets changed, damaged or
+// gone. It may be called from any goroutine, and waits for nothing.
+func (t *Iptables) Repairs() uint64 { return t.repairs.Load() }
 
 // Close implements [Action].
 func (t *Iptables) Close() error {
@@ -265,6 +268,10 @@ func (t *Iptables) Close() error {
 func (t *Iptables) checked(err error) error {
 	var rejected *RejectedError
 	gaveUp := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if errors.Is(err, ErrHoldsBans) {
+		t.tools = nil
+		return err
+	}
 	if err != nil && !gaveUp && !errors.As(err, &rejected) {
 		_ = t.disconnect() // the error at hand says more than one of closing
 		t.tools = nil

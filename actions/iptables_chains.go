@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/coreos/go-iptables/iptables"
 )
 
 // parents are the chains that jump to ours, as far as they are there.
@@ -31,7 +29,7 @@ func (t *Iptables) prepareRules(ctx context.Context, fix *mending) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			found, under, err := t.prepareFamily(tool)
+			found, under, err := t.prepareFamily(ctx, tool)
 			if err != nil {
 				return err
 			}
@@ -69,8 +67,8 @@ func tracksConnections() bool {
 // prepareFamily makes one family right, and tells what it found otherwise. Rules of
 // others above ours are left where they are if somebody insists on them; misplaced
 // says that there were any.
-func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, misplaced bool, err error) {
-	have, err := tool.read(t.opt)
+func (t *Iptables) prepareFamily(ctx context.Context, tool *iptablesOf) (found []string, misplaced bool, err error) {
+	have, err := tool.read(ctx, t.opt)
 	if err != nil {
 		return nil, false, err
 	}
@@ -87,10 +85,10 @@ func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, misplaced bo
 		default:
 			found = append(found, "no chain "+want.name)
 		}
-		if err := tool.write(want, there, len(rules)); err != nil {
+		if err := tool.write(ctx, want, there, len(rules)); err != nil {
 			return nil, false, err
 		}
-		if t.shown[key], err = tool.rules(want.name); err != nil {
+		if t.shown[key], err = tool.rules(ctx, want.name); err != nil {
 			return nil, false, err
 		}
 		if len(t.shown[key]) != len(want.rules) {
@@ -110,7 +108,7 @@ func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, misplaced bo
 			}
 		}
 		found = append(found, "chain "+parent+" does not jump to "+t.opt.Chain+" first")
-		if err := tool.jumpFirst(t.opt, parent); err != nil {
+		if err := tool.jumpFirst(ctx, t.opt, parent, rules); err != nil {
 			return nil, misplaced, err
 		}
 	}
@@ -118,75 +116,79 @@ func (t *Iptables) prepareFamily(tool *iptablesOf) (found []string, misplaced bo
 }
 
 // read lists our chains and their parents, as far as they are there.
-func (tool *iptablesOf) read(opt IptablesOptions) (map[string][]string, error) {
-	names, err := tool.ipt.ListChains(tableFilter)
+func (tool *iptablesOf) read(ctx context.Context, opt IptablesOptions) (map[string][]string, error) {
+	chains, err := tool.list(ctx, "")
 	if err != nil {
 		return nil, tool.explain("list the chains", err)
 	}
 	have := map[string][]string{}
 	for _, name := range slices.Concat([]string{opt.Chain, banChain(opt)}, parents) {
 		// Those of the kernel's own are made by the first rule in them.
-		if !slices.Contains(names, name) && name != chainInput && name != chainForward {
-			continue
+		if rules, there := chains[name]; there || name == chainInput || name == chainForward {
+			have[name] = rules
 		}
-		rules, err := tool.rules(name)
-		if err != nil {
-			return nil, err
-		}
-		have[name] = rules
 	}
 	return have, nil
 }
 
 // rules lists the rules of a chain without its name.
-func (tool *iptablesOf) rules(name string) ([]string, error) {
-	lines, err := tool.ipt.List(tableFilter, name)
+func (tool *iptablesOf) rules(ctx context.Context, name string) ([]string, error) {
+	chains, err := tool.list(ctx, name)
 	if err != nil {
 		return nil, tool.explain("list chain "+name, err)
 	}
-	rules := []string{}
-	for _, line := range lines {
-		if rule, ok := strings.CutPrefix(line, "-A "+name); ok {
-			rules = append(rules, strings.TrimSpace(rule))
-		}
-	}
-	return rules, nil
+	return chains[name], nil
 }
 
 // write gives a chain its rules, above the old ones, which go after that: at no
 // time is a packet let pass that both would stop.
-func (tool *iptablesOf) write(want chain, there bool, old int) error {
+func (tool *iptablesOf) write(ctx context.Context, want chain, there bool, old int) error {
 	if !there {
-		if err := tool.ipt.NewChain(tableFilter, want.name); err != nil {
+		if _, err := tool.run(ctx, "-N", want.name); err != nil {
 			return tool.explain("make chain "+want.name, err)
 		}
 	}
 	for i, rule := range want.rules {
-		if err := tool.ipt.Insert(tableFilter, want.name, i+1, strings.Fields(rule)...); err != nil {
+		if _, err := tool.run(ctx, append([]string{"-I", want.name, strconv.Itoa(i + 1)}, strings.Fields(rule)...)...); err != nil {
 			return tool.explain("add a rule to chain "+want.name, err)
 		}
 	}
 	for i := old; i > 0; i-- {
-		if err := tool.ipt.DeleteById(tableFilter, want.name, len(want.rules)+i); err != nil {
+		if _, err := tool.run(ctx, "-D", want.name, strconv.Itoa(len(want.rules)+i)); err != nil {
 			return tool.explain("remove a rule from chain "+want.name, err)
 		}
 	}
 	return nil
 }
 
-// jumpFirst makes our jump the first rule of a chain that is not ours. Others
-// may change it meanwhile: rules are named by what they are, not by number.
-func (tool *iptablesOf) jumpFirst(opt IptablesOptions, parent string) error {
-	if err := tool.removeJumps(opt, parent); err != nil {
+// jumpFirst makes our jump the first rule of a chain that is not ours, with these
+// rules. Others may change it meanwhile: rules are named by what they are, not by
+// number. So a second jump above the first could not be told from it and either be
+// removed; both are done in one step instead, and no packet comes past our jump.
+func (tool *iptablesOf) jumpFirst(ctx context.Context, opt IptablesOptions, parent string, rules []string) error {
+	var changes []string
+	for _, rule := range rules {
+		if rule == jump(opt) {
+			changes = append(changes, "-D "+parent+" "+rule)
+		}
+	}
+	if len(changes) > 0 && tool.restore != "" {
+		err := tool.atOnce(ctx, append(changes, "-I "+parent+" 1 "+jump(opt)))
+		if err == nil || ctx.Err() != nil || errors.Is(err, errTooLong) {
+			return tool.explain("put our rule first in chain "+parent, err)
+		}
+		// Nothing was done: somebody was faster and has removed one, say.
+	}
+	if err := tool.removeJumps(ctx, opt, parent); err != nil {
 		return err
 	}
-	err := tool.ipt.Insert(tableFilter, parent, 1, strings.Fields(jump(opt))...)
+	_, err := tool.run(ctx, "-I", parent, "1", "-j", opt.Chain)
 	return tool.explain("add a rule to chain "+parent, err)
 }
 
 // removeJumps removes our jumps from a chain that is not ours.
-func (tool *iptablesOf) removeJumps(opt IptablesOptions, parent string) error {
-	rules, err := tool.rules(parent)
+func (tool *iptablesOf) removeJumps(ctx context.Context, opt IptablesOptions, parent string) error {
+	rules, err := tool.rules(ctx, parent)
 	if err != nil {
 		return err
 	}
@@ -194,9 +196,8 @@ func (tool *iptablesOf) removeJumps(opt IptablesOptions, parent string) error {
 		if rule != jump(opt) {
 			continue
 		}
-		err := tool.ipt.Delete(tableFilter, parent, strings.Fields(rule)...)
-		var e *iptables.Error
-		if errors.As(err, &e) && e.IsNotExist() {
+		_, err := tool.run(ctx, append([]string{"-D", parent}, strings.Fields(rule)...)...)
+		if err != nil && isNotThere(err) {
 			return nil // somebody was faster
 		}
 		if err != nil {
@@ -207,10 +208,10 @@ func (tool *iptablesOf) removeJumps(opt IptablesOptions, parent string) error {
 }
 
 // removeRules removes our jumps and chains of both families.
-func (t *Iptables) removeRules() error {
+func (t *Iptables) removeRules(ctx context.Context) error {
 	return inNetNS(t.opt.NetNS, func() error {
 		for _, tool := range t.tools {
-			if _, err := tool.remove(t.opt); err != nil {
+			if _, err := tool.remove(ctx, t.opt); err != nil {
 				return err
 			}
 		}
@@ -219,8 +220,8 @@ func (t *Iptables) removeRules() error {
 }
 
 // remove removes our jumps and chains.
-func (tool *iptablesOf) remove(opt IptablesOptions) (existed bool, err error) {
-	have, err := tool.read(opt)
+func (tool *iptablesOf) remove(ctx context.Context, opt IptablesOptions) (existed bool, err error) {
+	have, err := tool.read(ctx, opt)
 	if err != nil {
 		return false, err
 	}
@@ -229,7 +230,7 @@ func (tool *iptablesOf) remove(opt IptablesOptions) (existed bool, err error) {
 			continue
 		}
 		existed = true
-		if err := tool.removeJumps(opt, parent); err != nil {
+		if err := tool.removeJumps(ctx, opt, parent); err != nil {
 			return existed, err
 		}
 	}
@@ -238,7 +239,11 @@ func (tool *iptablesOf) remove(opt IptablesOptions) (existed bool, err error) {
 			continue
 		}
 		existed = true
-		if err := tool.ipt.ClearAndDeleteChain(tableFilter, name); err != nil {
+		_, err := tool.run(ctx, "-F", name)
+		if err == nil {
+			_, err = tool.run(ctx, "-X", name)
+		}
+		if err != nil && !isNotThere(err) {
 			return existed, fmt.Errorf("%w (a rule that is not ours may jump to it)", tool.explain("delete chain "+name, err))
 		}
 	}

@@ -51,8 +51,6 @@ func (t *Iptables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix
 		return errSetsNotPrepared
 	}
 	c := sortChanges(add, remove, ipsetFor, t.opt.Protected)
-	t.stats.Protected += c.protected
-	t.stats.Unsupported += c.unsupported
 	err := t.change(ctx, c.adds, c.removes)
 	if err == nil && len(c.rejected) > 0 {
 		err = &RejectedError{Rejected: c.rejected}

@@ -48,9 +48,6 @@ func TestIptablesRejectsOthersOnly(t *testing.T) {
 	if got := listed(t, a); len(got) != 2 {
 		t.Errorf("the action holds %v, want the two good ones", got)
 	}
-	if s := a.Stats(); s.Protected != 1 || s.Unsupported != uint64(len(bad)) {
-		t.Errorf("counted %+v, want 1 protected and %d unsupported", s, len(bad))
-	}
 }
 
 func TestIptablesProtectedLater(t *testing.T) {

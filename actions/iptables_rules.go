@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/coreos/go-iptables/iptables"
 )
 
 // Chains of the table filter that are not ours.
@@ -24,7 +22,7 @@ const maxPorts = 15
 // ipFamily is IPv4 or IPv6 to iptables.
 type ipFamily struct {
 	name   string
-	proto  iptables.Protocol
+	v6     bool
 	allow  string   // the set of what is let pass
 	bans   []string // the sets of bans
 	reject string   // the answer to anything but TCP
@@ -32,8 +30,8 @@ type ipFamily struct {
 
 func ipFamilies() []ipFamily {
 	return []ipFamily{
-		{"IPv4", iptables.ProtocolIPv4, setAllow4, []string{setBan4, setNet4}, "icmp-port-unreachable"},
-		{"IPv6", iptables.ProtocolIPv6, setAllow6, []string{setBan6, setHost6, setNet6}, "icmp6-port-unreachable"},
+		{"IPv4", false, setAllow4, []string{setBan4, setNet4}, "icmp-port-unreachable"},
+		{"IPv6", true, setAllow6, []string{setBan6, setHost6, setNet6}, "icmp6-port-unreachable"},
 	}
 }
 

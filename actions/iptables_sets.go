@@ -144,7 +144,7 @@ func (t *Iptables) replaceSet(ctx context.Context, want, have *ipset) error {
 	}
 	err := t.sets.swap(fresh.name, want.name)
 	if errors.Is(err, errSetMismatch) {
-		if err := t.removeRules(); err != nil {
+		if err := t.removeRules(ctx); err != nil {
 			return err
 		}
 		if _, err := t.sets.destroy(want.name); err != nil {

@@ -34,7 +34,7 @@ func TeardownIptablesPart(ctx context.Context, opt IptablesOptions, part Iptable
 	if err := errors.Join(ctx.Err(), t.opt.check()); err != nil {
 		return false, err
 	}
-	if err := t.findTools(); err != nil {
+	if err := t.findTools(ctx); err != nil {
 		return false, err
 	}
 	if err := t.connect(); err != nil {
@@ -45,17 +45,17 @@ func TeardownIptablesPart(ctx context.Context, opt IptablesOptions, part Iptable
 			return nil
 		}
 		tools := t.tools
-		if _, ours := otherRules(t.opt, tools[0].otherVariant()); ours {
+		if _, ours := otherRules(ctx, t.opt, tools[0].otherVariant()); ours {
 			o := t.opt
 			o.Variant, o.Path = tools[0].otherVariant(), ""
 			other := NewIptables(o)
-			if err := other.findTools(); err != nil {
+			if err := other.findTools(ctx); err != nil {
 				return err
 			}
 			tools = slices.Concat(tools, other.tools)
 		}
 		for _, tool := range tools {
-			yes, err := tool.remove(t.opt)
+			yes, err := tool.remove(ctx, t.opt)
 			existed = existed || yes
 			if err != nil {
 				return err

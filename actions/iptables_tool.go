@@ -3,7 +3,6 @@
 package actions
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,18 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coreos/go-iptables/iptables"
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// lockWait is how many seconds iptables may wait for the lock that all its
-	// processes share.
-	lockWait = 5
-
-	// versionPatience is how long a program may take to tell its version.
-	versionPatience = 10 * time.Second
-
 	// xtablesLock is the file that all processes of iptables-legacy lock.
 	xtablesLock = "/run/xtables.lock"
 
@@ -35,6 +26,8 @@ const (
 )
 
 const (
+	noSocketToIPSet = "Can't open socket to ipset" // as iptables says it
+
 	hintIPSet    = "does this kernel have IP sets? (try: modprobe ip_set_hash_ip ip_set_hash_net xt_set)"
 	hintInstall  = "install iptables, or name it by its path"
 	hintXtables  = "does this kernel have what the rules need? (try: modprobe xt_set xt_multiport)"
@@ -42,14 +35,6 @@ const (
 	hintRaw      = "rules that look into IP sets need CAP_NET_RAW: iptables asks for a set's number by a raw socket"
 	hintLegacy   = "use iptables-nft, which needs CAP_NET_ADMIN and CAP_NET_RAW, or nftables, which needs the former alone"
 )
-
-// iptablesOf is the program of one family.
-type iptablesOf struct {
-	family  ipFamily
-	ipt     *iptables.IPTables
-	path    string
-	variant string
-}
 
 // check refuses names that can't be ones of chains and sets.
 func (opt IptablesOptions) check() error {
@@ -75,11 +60,11 @@ func (opt IptablesOptions) check() error {
 }
 
 // findTools finds the programs of both families, once.
-func (t *Iptables) findTools() error {
+func (t *Iptables) findTools(ctx context.Context) error {
 	if t.tools != nil {
 		return nil
 	}
-	tools, err := t.lookForTools()
+	tools, err := t.lookForTools(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,13 +77,13 @@ func (t *Iptables) findTools() error {
 	return nil
 }
 
-func (t *Iptables) lookForTools() (tools []*iptablesOf, err error) {
+func (t *Iptables) lookForTools(ctx context.Context) (tools []*iptablesOf, err error) {
 	for _, f := range ipFamilies() {
-		if f.proto == iptables.ProtocolIPv6 && !t.hasIPv6() {
+		if f.v6 && !t.hasIPv6() {
 			t.log.Debug("this kernel has no IPv6: no rules for it")
 			continue
 		}
-		tool, err := findTool(t.opt, f)
+		tool, err := findTool(ctx, t.opt, f, t.patience)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +103,7 @@ func IptablesProgram(opt IptablesOptions) (path, variant string, err error) {
 	if err := t.opt.check(); err != nil {
 		return "", "", err
 	}
-	tools, err := t.lookForTools()
+	tools, err := t.lookForTools(context.Background())
 	if err != nil {
 		return "", "", err
 	}
@@ -135,23 +120,19 @@ func kernelHasIPv6() bool {
 	return !errors.Is(err, unix.EAFNOSUPPORT)
 }
 
-func findTool(opt IptablesOptions, f ipFamily) (*iptablesOf, error) {
+func findTool(ctx context.Context, opt IptablesOptions, f ipFamily, limit time.Duration) (*iptablesOf, error) {
 	path, err := toolPath(opt, f)
 	if err != nil {
 		return nil, Permanent(fmt.Errorf("find iptables: %w (%s)", err, hintInstall))
 	}
-	variant, err := variantOf(path)
+	tool, err := newTool(ctx, path, f, limit)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", path, err)
+		return nil, err
 	}
-	if opt.Variant != "" && opt.Variant != variant {
-		return nil, Permanent(fmt.Errorf("%s is iptables-%s, and iptables-%s is asked for", path, variant, opt.Variant))
+	if opt.Variant != "" && opt.Variant != tool.variant {
+		return nil, Permanent(fmt.Errorf("%s is iptables-%s, and iptables-%s is asked for", path, tool.variant, opt.Variant))
 	}
-	ipt, err := iptables.New(iptables.Path(path), iptables.IPFamily(f.proto), iptables.Timeout(lockWait))
-	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", path, err)
-	}
-	return &iptablesOf{family: f, ipt: ipt, path: path, variant: variant}, nil
+	return tool, nil
 }
 
 // toolPath finds the program of a family. Neither a shell of an ordinary user
@@ -165,7 +146,7 @@ func toolPath(opt IptablesOptions, f ipFamily) (string, error) {
 	if opt.Path != "" {
 		dir, name = filepath.Split(opt.Path)
 	}
-	if f.proto == iptables.ProtocolIPv6 {
+	if f.v6 {
 		name = strings.Replace(name, "iptables", "ip6tables", 1)
 	}
 	if opt.Path != "" {
@@ -182,20 +163,6 @@ func toolPath(opt IptablesOptions, f ipFamily) (string, error) {
 		}
 	}
 	return path, err
-}
-
-// variantOf asks a program. Before 1.8 there was but one variant.
-func variantOf(path string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), versionPatience)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
-	}
-	if bytes.Contains(out, []byte("nf_tables")) {
-		return VariantNft, nil
-	}
-	return VariantLegacy, nil
 }
 
 // mayUseLegacy refuses iptables-legacy where it can't work, or not safely: it
@@ -244,7 +211,8 @@ func (tool *iptablesOf) explain(step string, err error) error {
 		part, hint string
 		permanent  bool
 	}{
-		{"Can't open socket to ipset", hintRaw, true},
+		{noSocketToIPSet, hintRaw, true},
+		{errTooLong.Error(), "does it hang?", false},
 		{"you must be root", hintCapability, true},
 		{"Permission denied", hintCapability, true},
 		{"Operation not permitted", hintCapability, true},
@@ -277,14 +245,14 @@ func (e *toolError) Unwrap() error { return e.err }
 
 // warnOfOther says, once, that the other variant holds rules too. Nothing is
 // loaded into the kernel for that.
-func (t *Iptables) warnOfOther() {
+func (t *Iptables) warnOfOther(ctx context.Context) {
 	if t.other {
 		return
 	}
 	t.other = true
 	variant := t.tools[0].otherVariant()
 	_ = inNetNS(t.opt.NetNS, func() error { // who can't look does without
-		if n, ours := otherRules(t.opt, variant); n > 0 {
+		if n, ours := otherRules(ctx, t.opt, variant); n > 0 {
 			t.log.Warn("another variant of iptables holds rules as well, which the one in use neither shows nor is above",
 				slog.String("in_use", "iptables-"+t.tools[0].variant), slog.String("other", "iptables-"+variant),
 				slog.Int("rules", n), slog.Bool("ours_among_them", ours))
@@ -301,7 +269,7 @@ func (tool *iptablesOf) otherVariant() string {
 }
 
 // otherRules counts the rules in the table filter of IPv4 that a variant holds.
-func otherRules(opt IptablesOptions, variant string) (n int, ours bool) {
+func otherRules(ctx context.Context, opt IptablesOptions, variant string) (n int, ours bool) {
 	if variant == VariantLegacy {
 		// To ask it for a table that isn't there would make one.
 		tables, err := os.ReadFile("/proc/thread-self/net/ip_tables_names")
@@ -310,21 +278,17 @@ func otherRules(opt IptablesOptions, variant string) (n int, ours bool) {
 		}
 	}
 	opt.Variant, opt.Path = variant, ""
-	path, err := toolPath(opt, ipFamilies()[0])
+	tool, err := findTool(ctx, opt, ipFamilies()[0], runPatience)
 	if err != nil {
 		return 0, false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), versionPatience)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "-S").Output()
+	chains, err := tool.list(ctx, "")
 	if err != nil {
 		return 0, false
 	}
-	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "-A ") {
-			n++
-		}
-		ours = ours || strings.TrimSpace(line) == "-N "+opt.Chain
+	for _, rules := range chains {
+		n += len(rules)
 	}
+	_, ours = chains[opt.Chain]
 	return n, ours
 }

@@ -157,15 +157,19 @@ func TestIptablesAsAnotherUser(t *testing.T) {
 		admin bool
 		want  []string
 	}{
-		"without the capability": {"iptables", false, []string{"permanent: ", "not permitted", "CAP_NET_ADMIN", "systemd"}},
+		"without the capability": {"iptables", false, []string{"permanent: ", "you must be root", "CAP_NET_ADMIN", "systemd"}},
 		"without raw sockets":    {"iptables", true, []string{"permanent: ", "Can't open socket to ipset", "CAP_NET_RAW"}},
 		"legacy":                 {"legacy", true, []string{"permanent: ", "iptables-legacy", "only as root", "user 65534", "iptables-nft"}},
 	} {
-		out := runAs(t, newNS(t), tt.child, tt.admin)
+		ns := newNS(t)
+		out := runAs(t, ns, tt.child, tt.admin)
 		for _, part := range tt.want {
 			if !strings.Contains(out, part) {
 				t.Errorf("%s: the error does not say %q: %s", name, part, out)
 			}
+		}
+		if left := do(t, ns, "iptables-nft -S") + do(t, ns, "ipset save"); strings.Contains(strings.ToLower(left), "tailban") {
+			t.Errorf("%s: half of it is left\n%s", name, left)
 		}
 	}
 }

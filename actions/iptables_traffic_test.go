@@ -283,6 +283,22 @@ func TestIptablesLeavesNoGap(t *testing.T) {
 	})
 }
 
+// No packet comes past our jump while it is put first again.
+func TestIptablesLeavesNoGapBeforeItsJump(t *testing.T) {
+	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
+		apply(l.T, l.action, ban("10.1.0.2/32", time.Hour))
+		const above = " INPUT -p tcp --dport 25 -j ACCEPT"
+		l.noGap(40, func(i int) {
+			do(l.T, l.server, "iptables-"+l.opt.Variant+" -I"+above)
+			a := preparedIptables(l.T, l.server, l.opt) // anew: one would take it for a fight
+			if got := do(l.T, l.server, "iptables-"+l.opt.Variant+" -S INPUT"); !strings.Contains(got, "ACCEPT\n-A INPUT -j TAILBAN\n") || strings.Count(got, "TAILBAN") != 1 {
+				l.Errorf("it is not first:\n%s", got)
+			}
+			check(l.T, a.Close())
+		})
+	})
+}
+
 // routed is a client, a router with the action and a container behind it, as
 // Docker has them: what is sent to port 80 of the router goes to port 8080 of
 // the container.

@@ -48,15 +48,15 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		if errors.Is(err, ErrPermanent) {
 			backoff = r.opt.MaxBackoff
 		}
-		r.rest(ctx, jitter(backoff))
+		r.rest(ctx, jitter(backoff), errors.Is(err, ErrHoldsBans))
 		backoff = min(2*backoff, r.opt.MaxBackoff)
 		full = true // any part of a failed batch may be in force
 	}
 }
 
 // rest waits after an error, but not if somebody else has just been seen to be
-// the cause.
-func (r *Reconciler) rest(ctx context.Context, d time.Duration) {
+// the cause. If the action holds bans all the same, changes of these don't wait.
+func (r *Reconciler) rest(ctx context.Context, d time.Duration, holds bool) {
 	end := time.NewTimer(d)
 	defer end.Stop()
 	for {
@@ -70,6 +70,9 @@ func (r *Reconciler) rest(ctx context.Context, d time.Duration) {
 		case <-end.C:
 			return
 		case <-r.wake:
+			if full, yes := r.due(); holds && yes && !full {
+				holds = r.passChanges(ctx) == nil // or they are tried with all else
+			}
 		}
 	}
 }
@@ -144,8 +147,12 @@ func (r *Reconciler) pass(ctx context.Context, full bool) error {
 	}
 	r.calm()
 	r.forgetNoticed()
-	if err := r.call(func() error { return r.opt.Action.Prepare(ctx) }); err != nil {
-		return fmt.Errorf("prepare action %s: %w", r.opt.Name, err)
+	amiss := r.call(func() error { return r.opt.Action.Prepare(ctx) })
+	if amiss != nil {
+		amiss = fmt.Errorf("prepare action %s: %w", r.opt.Name, amiss)
+	}
+	if amiss != nil && !errors.Is(amiss, ErrHoldsBans) {
+		return amiss
 	}
 	r.askContested()
 	began := r.opt.Now()
@@ -158,6 +165,9 @@ func (r *Reconciler) pass(ctx context.Context, full bool) error {
 	r.tell(p.found, nil)
 	if err := r.apply(ctx, p); err != nil {
 		return err
+	}
+	if amiss != nil {
+		return amiss
 	}
 	r.passed(p)
 	r.sayCrowded()
