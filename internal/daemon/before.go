@@ -128,8 +128,10 @@ func (d *daemon) leaveBefore() {
 	for _, l := range d.before {
 		if d.config.Observe && slices.ContainsFunc(d.config.Actions, func(a config.Action) bool { return a.SamePlace(&l.Action) }) {
 			d.Log.Warn("all only observe, but bans from before stay in force until they end (tailban teardown removes them)", "action", l.Action.Name, "of", l.Action.Place())
+			d.places.Lock()
 			d.left = append(d.left, l)
 			d.unlock(l.Action.Place())
+			d.places.Unlock()
 			continue
 		}
 		places = append(places, l)

@@ -123,3 +123,29 @@ func TestReloadToIptablesThatCannotWork(t *testing.T) {
 		t.Error("the ban is gone")
 	}
 }
+
+// Two actions by iptables don't take each other for damage, also when one comes
+// later.
+func TestTwoActionsByIptables(t *testing.T) {
+	t.Parallel()
+	const second = "[actions.second]\ntype = \"iptables\"\nvariant = \"nft\"\nchain = \"SECOND\"\nsets = \"second\"\nports = [22]\nreconcile = \"1s\"\n"
+	l := newIptablesLab(t)
+	c := l.daemon(l.config(iptabled))
+	l.reload(l.config(iptabled + second))
+	l.requests("192.0.2.1", 1)
+	wait(t, "both bans", func() bool {
+		sets := l.shell("ipset save")
+		return strings.Contains(sets, "add tailban4 192.0.2.1 ") && strings.Contains(sets, "add second4 192.0.2.1 ")
+	})
+	seen := map[string]bool{}
+	wait(t, "some comparisons", func() bool {
+		s, err := l.client().Status(context.Background())
+		check(t, err)
+		for _, a := range s.Actions {
+			seen[a.Name+a.LastPass.String()] = true
+		}
+		return len(seen) >= 8
+	})
+	c.journal.want(t, 0, "iptables rules or sets were changed by somebody else, repaired")
+	c.stop()
+}

@@ -41,12 +41,12 @@ type leaving struct {
 // leave clears places in the background, once after has what is wanted.
 func (d *daemon) leave(places []*leaving, after []*enforcer) {
 	d.places.Lock()
-	d.left = append(d.left, places...)
-	d.places.Unlock()
-	d.notePlaces()
 	for _, l := range places {
 		l.part = startPart(d.reading, func(ctx context.Context) { d.clearWhenFree(ctx, l, after) })
 	}
+	d.left = append(d.left, places...)
+	d.places.Unlock()
+	d.notePlaces()
 }
 
 // clearWhenFree clears a place as soon as that lets nobody in.

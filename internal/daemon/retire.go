@@ -3,7 +3,6 @@ package daemon
 import (
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
@@ -36,7 +35,9 @@ func (d *daemon) retire(n *next) (late []*leaving) {
 		return nil
 	}
 	for _, l := range places {
-		if !waitFor(l.part.done, time.Nanosecond) {
+		select {
+		case <-l.part.done:
+		default:
 			d.Log.Warn("the bans of an action that is not used any more are still there: they are cleared in the background, once what takes its place works",
 				"action", l.Action.Name, "of", l.Action.Place())
 			late = append(late, l)
