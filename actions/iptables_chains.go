@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/coreos/go-iptables/iptables"
 )
 
 // parents are the chains that jump to ours, as far as they are there.
@@ -117,7 +119,7 @@ func (t *Iptables) prepareFamily(ctx context.Context, tool *iptablesOf) (found [
 
 // read lists our chains and their parents, as far as they are there.
 func (tool *iptablesOf) read(ctx context.Context, opt IptablesOptions) (map[string][]string, error) {
-	chains, err := tool.list(ctx, "")
+	chains, err := tool.list(ctx)
 	if err != nil {
 		return nil, tool.explain("list the chains", err)
 	}
@@ -133,9 +135,9 @@ func (tool *iptablesOf) read(ctx context.Context, opt IptablesOptions) (map[stri
 
 // rules lists the rules of a chain without its name.
 func (tool *iptablesOf) rules(ctx context.Context, name string) ([]string, error) {
-	chains, err := tool.list(ctx, name)
+	chains, err := tool.list(ctx)
 	if err != nil {
-		return nil, tool.explain("list chain "+name, err)
+		return nil, tool.explain("list the chains", err)
 	}
 	return chains[name], nil
 }
@@ -144,17 +146,17 @@ func (tool *iptablesOf) rules(ctx context.Context, name string) ([]string, error
 // time is a packet let pass that both would stop.
 func (tool *iptablesOf) write(ctx context.Context, want chain, there bool, old int) error {
 	if !there {
-		if _, err := tool.run(ctx, "-N", want.name); err != nil {
+		if err := tool.within(ctx, func(ipt *iptables.IPTables) error { return ipt.NewChain(tableFilter, want.name) }); err != nil {
 			return tool.explain("make chain "+want.name, err)
 		}
 	}
 	for i, rule := range want.rules {
-		if _, err := tool.run(ctx, append([]string{"-I", want.name, strconv.Itoa(i + 1)}, strings.Fields(rule)...)...); err != nil {
+		if err := tool.insert(ctx, want.name, i+1, rule); err != nil {
 			return tool.explain("add a rule to chain "+want.name, err)
 		}
 	}
 	for i := old; i > 0; i-- {
-		if _, err := tool.run(ctx, "-D", want.name, strconv.Itoa(len(want.rules)+i)); err != nil {
+		if err := tool.within(ctx, func(ipt *iptables.IPTables) error { return ipt.DeleteById(tableFilter, want.name, len(want.rules)+i) }); err != nil {
 			return tool.explain("remove a rule from chain "+want.name, err)
 		}
 	}
@@ -182,8 +184,14 @@ func (tool *iptablesOf) jumpFirst(ctx context.Context, opt IptablesOptions, pare
 	if err := tool.removeJumps(ctx, opt, parent); err != nil {
 		return err
 	}
-	_, err := tool.run(ctx, "-I", parent, "1", "-j", opt.Chain)
-	return tool.explain("add a rule to chain "+parent, err)
+	return tool.explain("add a rule to chain "+parent, tool.insert(ctx, parent, 1, jump(opt)))
+}
+
+// insert puts a rule at a place in a chain, 1 the first.
+func (tool *iptablesOf) insert(ctx context.Context, chain string, at int, rule string) error {
+	return tool.within(ctx, func(ipt *iptables.IPTables) error {
+		return ipt.Insert(tableFilter, chain, at, strings.Fields(rule)...)
+	})
 }
 
 // removeJumps removes our jumps from a chain that is not ours.
@@ -196,7 +204,9 @@ func (tool *iptablesOf) removeJumps(ctx context.Context, opt IptablesOptions, pa
 		if rule != jump(opt) {
 			continue
 		}
-		_, err := tool.run(ctx, append([]string{"-D", parent}, strings.Fields(rule)...)...)
+		err := tool.within(ctx, func(ipt *iptables.IPTables) error {
+			return ipt.Delete(tableFilter, parent, strings.Fields(rule)...)
+		})
 		if err != nil && isNotThere(err) {
 			return nil // somebody was faster
 		}
@@ -239,10 +249,7 @@ func (tool *iptablesOf) remove(ctx context.Context, opt IptablesOptions) (existe
 			continue
 		}
 		existed = true
-		_, err := tool.run(ctx, "-F", name)
-		if err == nil {
-			_, err = tool.run(ctx, "-X", name)
-		}
+		err := tool.within(ctx, func(ipt *iptables.IPTables) error { return ipt.ClearAndDeleteChain(tableFilter, name) })
 		if err != nil && !isNotThere(err) {
 			return existed, fmt.Errorf("%w (a rule that is not ours may jump to it)", tool.explain("delete chain "+name, err))
 		}

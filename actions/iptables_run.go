@@ -4,6 +4,7 @@ package actions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-iptables/iptables"
 )
 
 const (
@@ -30,6 +33,7 @@ type iptablesOf struct {
 	variant string
 	version [3]int
 	limit   time.Duration // of a run
+	ipt     *iptables.IPTables
 
 	// restore is the path of the program that makes several changes at once, if it
 	// is there.
@@ -59,21 +63,19 @@ func newTool(ctx context.Context, path string, f ipFamily, limit time.Duration) 
 	if tool.atLeast(1, 6, 2) { // or it doesn't wait for others
 		tool.restore, _ = exec.LookPath(path + "-restore")
 	}
+	proto := iptables.ProtocolIPv4
+	if f.v6 {
+		proto = iptables.ProtocolIPv6
+	}
+	tool.ipt, err = iptables.New(iptables.Path(path), iptables.IPFamily(proto), iptables.Timeout(lockWait))
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its version: %w", path, err)
+	}
 	return tool, nil
 }
 
 func (tool *iptablesOf) atLeast(version ...int) bool {
 	return slices.Compare(tool.version[:], version) >= 0
-}
-
-// run runs the program for the table filter.
-func (tool *iptablesOf) run(ctx context.Context, args ...string) (out string, err error) {
-	argv := append([]string{tool.path, "-t", tableFilter}, args...)
-	argv = append(argv, "--wait")
-	if tool.atLeast(1, 6, 0) {
-		argv = append(argv, strconv.Itoa(lockWait))
-	}
-	return tool.execute(ctx, program{argv: argv})
 }
 
 // atOnce makes changes to the table filter, each as arguments of iptables, in one
@@ -98,14 +100,21 @@ func (tool *iptablesOf) execute(ctx context.Context, p program) (string, error) 
 	return string(out), nil
 }
 
-// list lists rules by chain, as they are written in a listing from the name of the
-// chain on: those of one chain, or "" for all.
-func (tool *iptablesOf) list(ctx context.Context, chain string) (map[string][]string, error) {
-	args := []string{"-S"}
-	if chain != "" {
-		args = append(args, chain)
+// ask runs the program about the table filter. It is for what changes nothing and
+// for which go-iptables has no function; changes are made by within.
+func (tool *iptablesOf) ask(ctx context.Context, args ...string) (out string, err error) {
+	argv := append([]string{tool.path, "-t", tableFilter}, args...)
+	argv = append(argv, "--wait")
+	if tool.atLeast(1, 6, 0) {
+		argv = append(argv, strconv.Itoa(lockWait))
 	}
-	out, err := tool.run(ctx, args...)
+	return tool.execute(ctx, program{argv: argv})
+}
+
+// list lists the rules of all chains, as they are written in a listing from the
+// name of the chain on.
+func (tool *iptablesOf) list(ctx context.Context) (map[string][]string, error) {
+	out, err := tool.ask(ctx, "-S")
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +134,8 @@ func (tool *iptablesOf) list(ctx context.Context, chain string) (map[string][]st
 
 // isNotThere reports whether an error is that there is no such rule or chain.
 func isNotThere(err error) bool {
-	for _, part := range []string{"does a matching rule exist in that chain?", "No chain/target/match by that name", "No such file or directory", "does not exist"} {
-		if strings.Contains(err.Error(), part) {
-			return true
-		}
-	}
-	return false
+	var e *iptables.Error
+	return errors.As(err, &e) && e.IsNotExist()
 }
 
 // mayLookUp tells whether rules that look into IP sets can be made. It tries it
@@ -139,7 +144,8 @@ func (tool *iptablesOf) mayLookUp(ctx context.Context, opt IptablesOptions) erro
 	if _, err := tool.read(ctx, opt); err != nil {
 		return err
 	}
-	_, err := tool.run(ctx, "-C", chainInput, "-m", "set", "--match-set", ipsetName(opt, setNew), "src", "-j", "RETURN")
+	// The library's answer would be no more than that there is no such rule.
+	_, err := tool.ask(ctx, "-C", chainInput, "-m", "set", "--match-set", ipsetName(opt, setNew), "src", "-j", "RETURN")
 	if err != nil && strings.Contains(err.Error(), noSocketToIPSet) {
 		return tool.explain("look for a set", err)
 	}

@@ -282,7 +282,7 @@ func otherRules(ctx context.Context, opt IptablesOptions, variant string) (n int
 	if err != nil {
 		return 0, false
 	}
-	chains, err := tool.list(ctx, "")
+	chains, err := tool.list(ctx)
 	if err != nil {
 		return 0, false
 	}
