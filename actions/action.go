@@ -103,6 +103,30 @@ type Limited interface {
 	Longest() time.Duration
 }
 
+// Overstayer is an action that can't be relied on to take out what it should.
+// Its methods only read, and may be called from any goroutine, also while another
+// method runs.
+type Overstayer interface {
+	// Overdue tells of the bans that are over, or were lifted, and that the action
+	// could not take out yet.
+	Overdue() Overdue
+	// OverdueAt returns those of them that an address is in.
+	OverdueAt(address netip.Addr) []OverdueBan
+}
+
+// Overdue is about bans that an action holds, or may hold, longer than it should.
+type Overdue struct {
+	Count int
+	Since time.Time // when there began to be some or, with a Count of 0, none
+	Err   error     // why one of them, which it names, can't be taken out
+}
+
+// OverdueBan is one of them.
+type OverdueBan struct {
+	Target netip.Prefix
+	Err    error // why it can't be taken out
+}
+
 // Protected reports whether a target must never be banned, and why. Actions
 // ask it for every addition, although the decision has passed it before. An
 // action takes a protected target that it holds off its list when it is asked

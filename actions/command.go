@@ -51,6 +51,11 @@ type CommandOptions struct {
 	Timeout     time.Duration // of one run; 0: DefaultCommandTimeout
 	Concurrency int           // runs at a time; 0: DefaultCommandConcurrency
 
+	// OnOverdue is called when bans begin to be overdue, and with none when none
+	// is any longer; one call at a time. It must wait for nothing, and not use the
+	// action. nil: nobody listens.
+	OnOverdue func(Overdue)
+
 	Protected Protected    // nil: nothing is
 	Log       *slog.Logger // nil: none
 }
@@ -65,8 +70,6 @@ type CommandStats struct {
 	Unbanned uint64 // targets that were taken out, those that had ended included
 	Ended    uint64 // of these, those that Run has ended at their time
 	Refused  uint64 // additions refused because the program fails for them alone
-	Held     int    // bans that are believed to be in force
-	Overdue  int    // bans that have ended and could not be taken out yet
 }
 
 // Command enforces bans by programs of the administrator's: those of a
@@ -180,9 +183,15 @@ type Command struct {
 	mu     sync.Mutex
 	memory memory
 	stats  CommandStats
+	late   time.Time // since when bans are overdue, as it was told; zero: none is
+
+	telling sync.Mutex // held while OnOverdue is called, and before mu
 }
 
-var _ Action = (*Command)(nil)
+var (
+	_ Action     = (*Command)(nil)
+	_ Overstayer = (*Command)(nil)
+)
 
 // NewCommand returns the action. It runs nothing yet. The error names every
 // option that is wrong, a line each.
@@ -293,6 +302,7 @@ func (c *Command) Apply(ctx context.Context, add []Entry, remove []netip.Prefix)
 	c.carry(ctx, jobs, c.work, nil)
 	c.confirm(ctx, jobs)
 	c.wakeRun()
+	c.tellOverdue(ctx)
 	return c.verdict(ctx, jobs, rejected)
 }
 
@@ -303,9 +313,7 @@ func (c *Command) Close() error { return nil }
 func (c *Command) Stats() CommandStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.stats
-	s.Held, s.Overdue = c.memory.count(time.Now(), c.opt.Expires)
-	return s
+	return c.stats
 }
 
 // checkedCommand is a Command with a check.

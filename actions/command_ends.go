@@ -5,7 +5,6 @@ package actions
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/tailban/tailban/internal/argv"
@@ -24,7 +23,7 @@ func (c *Command) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	failing, rest := false, restAfterEnds
+	rest := restAfterEnds
 	for ctx.Err() == nil {
 		c.mu.Lock()
 		due, next := c.memory.due(time.Now())
@@ -37,8 +36,8 @@ func (c *Command) Run(ctx context.Context) error {
 		for _, target := range due {
 			items = append(items, &item{target: target})
 		}
-		failed, gaveUp := c.end(ctx, items)
-		failing = c.sayEnds(failed, failing)
+		gaveUp := c.end(ctx, items)
+		c.tellOverdue(ctx)
 		if rest = min(2*rest, maxAgain); !gaveUp {
 			rest = restAfterEnds
 		}
@@ -47,9 +46,9 @@ func (c *Command) Run(ctx context.Context) error {
 	return nil
 }
 
-// end takes out what has ended. It returns one that it could not, and whether
-// it left some for later, as nothing worked.
-func (c *Command) end(ctx context.Context, items []*item) (failed *item, gaveUp bool) {
+// end takes out what has ended. It reports whether it left some for later, as
+// nothing worked.
+func (c *Command) end(ctx context.Context, items []*item) (gaveUp bool) {
 	still := func(it *item) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -67,26 +66,10 @@ func (c *Command) end(ctx context.Context, items []*item) (failed *item, gaveUp 
 				c.stats.Ended++
 			case errors.Is(it.err, errNotTried):
 				gaveUp = true
-			case ctx.Err() == nil:
-				failed = it
 			}
 		}
 	}
-	return failed, gaveUp
-}
-
-// sayEnds says that bans can't be ended, and when they can again.
-func (c *Command) sayEnds(failed *item, failing bool) bool {
-	switch {
-	case failed != nil && !failing:
-		c.log.Warn("bans that have ended are still enforced, as they can't be taken out: trying again until they are",
-			slog.String("target", failed.target.String()), slog.Any("err", failed.err))
-		return true
-	case failed == nil && failing && c.Stats().Overdue == 0:
-		c.log.Info("no ban is enforced beyond its end any longer")
-		return false
-	}
-	return failing
+	return gaveUp
 }
 
 // awaitEnd waits for a time, zero: for no time, or a change.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tailban/tailban/actions"
-	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // hosts returns n bans of single addresses.
@@ -190,7 +188,7 @@ sleep 1000`
 	for _, name := range []string{"child 10.1.0.1", "child 10.1.0.2"} {
 		gone(t, filepath.Join(dir, name))
 	}
-	if s := c.Stats(); s.Timeouts != 2 || s.Failures != 2 || s.Runs != 30 || s.Banned != 28 || s.Held != 28 {
+	if s := c.Stats(); s.Timeouts != 2 || s.Failures != 2 || s.Runs != 30 || s.Banned != 28 {
 		t.Errorf("stats are %+v", s)
 	}
 }
@@ -289,37 +287,5 @@ esac`
 		if ok := look != ""; (again == nil) != ok || (absent == nil) != ok {
 			t.Errorf("looked at by %q: banned again: %v; unbanned what was not there: %v", look, again, absent)
 		}
-	}
-}
-
-// What can't be taken out at its end is tried again, which is said once.
-func TestCommandCannotEnd(t *testing.T) {
-	dir, log := t.TempDir(), new(syncbuf.Buffer)
-	c := newCommand(t, actions.CommandOptions{
-		Ban: success, Unban: sh(t, `echo "$2" >> "$1/tries"; test ! -e "$1/bad" || { echo busy; exit 4; }`, dir, "{address}"),
-		Log: slog.New(slog.NewTextHandler(log, nil)),
-	})
-	check(t, os.WriteFile(dir+"/bad", nil, 0o600))
-	apply(t, c, ban("192.0.2.1/32", 50*time.Millisecond), ban("192.0.2.2/32", time.Hour))
-	within(t, "a second try", func() bool {
-		tries, _ := os.ReadFile(dir + "/tries")
-		return bytes.Count(tries, []byte("\n")) >= 2
-	})
-	if s := c.Stats(); s.Overdue != 1 || s.Held != 1 {
-		t.Errorf("stats are %+v", s)
-	}
-	// It is listed as what ends at any moment, so that it is not taken for drift.
-	if e := listed(t, c)["192.0.2.1/32"]; e.Left <= 0 || e.Left > time.Second {
-		t.Errorf("listed with %v left", e.Left)
-	}
-	check(t, os.Remove(dir+"/bad"))
-	within(t, "it is taken out", func() bool {
-		return c.Stats().Ended == 1 && strings.Contains(log.String(), "no ban is enforced beyond its end")
-	})
-	if got := listed(t, c); len(got) != 1 {
-		t.Errorf("holds %v", got)
-	}
-	if n := strings.Count(log.String(), "bans that have ended are still enforced"); n != 1 || !strings.Contains(log.String(), "exit status 4: busy") {
-		t.Errorf("said %d times:\n%s", n, log.String())
 	}
 }

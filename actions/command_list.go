@@ -35,6 +35,7 @@ func (c *Command) List(ctx context.Context) ([]Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	defer c.tellOverdue(ctx) // it may be seen that some are gone
 	if !c.list.Given() {
 		now := time.Now()
 		c.mu.Lock()

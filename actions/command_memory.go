@@ -47,6 +47,10 @@ type known struct {
 	since uint64 // memory.worked before the first pass with one of them
 
 	again time.Time // when Run tries next to take it out
+
+	// stuck is why it could not be taken out; nil: nobody has failed to, or it is
+	// to be in force again.
+	stuck error
 }
 
 func newMemory() memory {
@@ -77,17 +81,23 @@ func (m *memory) unbanned(target netip.Prefix) {
 	}
 }
 
-// failed notes that a run for a target has failed. until is when the ban would
-// end, or zero if it was to be taken out; worked is memory.worked as it was
-// when the pass began.
-func (m *memory) failed(target netip.Prefix, until, now time.Time, alone bool, worked uint64) {
+// failed notes that a run for a target has failed, and why. until is when the
+// ban would end, or zero if it was to be taken out; worked is memory.worked as it
+// was when the pass began.
+func (m *memory) failed(target netip.Prefix, until, now time.Time, alone bool, worked uint64, err error) {
 	k := m.get(target)
+	if removal := until.IsZero(); removal != (k.stuck != nil) {
+		k.fails = 0 // of the other program
+	}
 	if k.fails == 0 {
 		k.since = worked
 	}
 	k.fails++
 	k.alone = alone
 	k.again = now.Add(jitter(min(minAgain<<min(k.fails, 10), maxAgain)))
+	if k.stuck = nil; until.IsZero() {
+		k.stuck = err
+	}
 	switch {
 	case !until.IsZero():
 		k.maybe = k.maybe || !k.held
@@ -150,29 +160,34 @@ func (m *memory) over(target netip.Prefix, now time.Time) bool {
 // forget drops what has ended by itself, and failures that are long ago.
 func (m *memory) forget(now time.Time, expires bool) {
 	for target, k := range m.known {
-		if !k.end.IsZero() && !k.end.After(now) && (expires || !k.held && !k.maybe) {
+		if k.past(now, expires) {
 			delete(m.known, target)
 		}
 	}
 }
 
-func (m *memory) count(now time.Time, expires bool) (held, overdue int) {
-	for _, k := range m.known {
-		switch ended := !k.end.IsZero() && !k.end.After(now); {
-		case k.held && !ended:
-			held++
-		case (k.held || k.maybe) && ended && !expires && k.fails > 0:
-			overdue++
-		}
-	}
-	return held, overdue
+// past reports whether a ban has ended by itself, or its failure is long ago.
+func (k *known) past(now time.Time, expires bool) bool {
+	return !k.end.IsZero() && !k.end.After(now) && (expires || !k.held && !k.maybe)
 }
 
-// entries is what is in force as far as is remembered.
+// overdue is what was to be taken out and could not be, with why.
+func (m *memory) overdue(now time.Time, expires bool) map[netip.Prefix]error {
+	all := map[netip.Prefix]error{}
+	for target, k := range m.known {
+		if k.stuck != nil && !k.past(now, expires) {
+			all[target] = k.stuck
+		}
+	}
+	return all
+}
+
+// entries is what is in force as far as is remembered, with what was to be taken
+// out and may be.
 func (m *memory) entries(now time.Time) []Entry {
 	entries := make([]Entry, 0, len(m.known))
 	for target, k := range m.known {
-		if k.held {
+		if k.held || k.stuck != nil {
 			entries = append(entries, Entry{Target: target, Left: m.left(target, now)})
 		}
 	}
@@ -196,7 +211,7 @@ func (m *memory) learn(listed map[netip.Prefix]time.Duration, begun uint64, now 
 		if _, there := listed[target]; k.seq > begun || there {
 			continue
 		}
-		k.held, k.maybe = false, false
+		k.held, k.maybe, k.stuck = false, false, nil
 		if k.fails == 0 || k.end.IsZero() {
 			delete(m.known, target)
 		}

@@ -93,10 +93,25 @@ func (c *Command) carry(ctx context.Context, jobs []*job, tokens chan struct{}, 
 			defer func() { <-tokens }()
 			if j.fails < manyFails && tried[j.verb].inVain() {
 				j.fail(errNotTried)
+				c.notTried(j)
 				return
 			}
 			tried[j.verb].note(c.do(ctx, j, still, worked))
 		})
+	}
+}
+
+// notTried notes of removals that were left for later that they are overdue.
+func (c *Command) notTried(j *job) {
+	if j.verb != argv.Unban {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, it := range j.items {
+		if k := c.memory.known[it.target]; k != nil && k.stuck == nil {
+			k.stuck = errNotTried
+		}
 	}
 }
 
@@ -150,7 +165,7 @@ func (c *Command) do(ctx context.Context, j *job, still func(*item) bool, worked
 		if err == nil {
 			c.worked(j.verb, it)
 		} else {
-			c.memory.failed(it.target, it.until, now, len(j.items) == 1, worked)
+			c.memory.failed(it.target, it.until, now, len(j.items) == 1, worked, err)
 		}
 	}
 	return err

@@ -102,6 +102,8 @@ func calmStatus() *control.Status {
 func lossyStatus() *control.Status {
 	s := calmStatus()
 	s.Actions[0].Cut = &control.CutStatus{Connections: 1_312, Failed: 1, Dropped: 2}
+	s.Actions[0].Overdue, s.Actions[0].OverdueSince = 7, at(-3*minute)
+	s.Actions[0].OverdueErr = "unban 198.51.100.8/32: /usr/local/bin/router: exit status 4: busy"
 	s.Actions[0].Merged = &control.MergeStatus{Networks: 3, Members: 1_204, Merges: 5, Splits: 2}
 	file := &s.Logs[0]
 	file.Cut, file.Late, file.Gaps, file.GapBytes, file.Errors = 1, 1_204, 2, 3_400_000, 7

@@ -267,6 +267,9 @@ func actionsTable(st *control.Status) *table {
 		if x.Failing {
 			state = styled{"failing", bad}
 		}
+		if x.Overdue > 0 && !x.Failing {
+			state = styled{"overdue", bad}
+		}
 		if x.Contested && !x.Failing {
 			state = styled{"contested", bad}
 		}
@@ -274,6 +277,10 @@ func actionsTable(st *control.Status) *table {
 		t.row(x.Name, x.Type, state, words.Thousands(x.Desired), words.Thousands(x.Pending), words.Thousands(drift), ago(st.Now, x.LastPass))
 		if x.Failing {
 			t.note("it began to fail %s: %s", ago(st.Now, x.Since), x.Err)
+		}
+		if x.Overdue > 0 {
+			t.note("bans that are over, and can't be taken out: %s; that began %s", words.Thousands(x.Overdue), ago(st.Now, x.OverdueSince))
+			t.note("  %s", x.OverdueErr)
 		}
 		if drift > 0 {
 			t.note("found and repaired: %s missing, %s too many, %s with another end",

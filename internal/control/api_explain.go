@@ -37,6 +37,16 @@ type Explanation struct {
 	// Networks are those that are banned as one and turn it away, although it is
 	// not banned itself.
 	Networks []InMerged `json:"networks,omitempty"`
+
+	// Overdue are bans that are over and that an action could not take out.
+	Overdue []OverdueBan `json:"overdue,omitempty"`
+}
+
+// OverdueBan is a ban that is over, of which an action can't let go.
+type OverdueBan struct {
+	Action string       `json:"action"`
+	Target netip.Prefix `json:"target"`
+	Err    string       `json:"error"`
 }
 
 // InMerged is a network that an action bans as one, as so many of its members

@@ -32,7 +32,7 @@ type ConfigStatus struct {
 
 // Problem is one reason why the daemon is not healthy.
 type Problem struct {
-	Kind  string    `json:"kind"` // failing, contested, unconfirmed, storm, blind, misread, skew, behind, silent, config, held, full
+	Kind  string    `json:"kind"` // failing, overdue, contested, unconfirmed, storm, blind, misread, skew, behind, silent, config, held, full
 	Where string    `json:"where"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since,omitzero"`
@@ -130,6 +130,11 @@ type ActionStatus struct {
 	Misheld        uint64    `json:"misheld"`   // bans that it said to have taken, and did not hold
 	LeftOut        int       `json:"left_out"`  // bans for which it has no room now
 	Evicted        uint64    `json:"evicted"`   // times that a ban was left out
+
+	// Bans that are over and that it could not take out.
+	Overdue      int       `json:"overdue"`
+	OverdueSince time.Time `json:"overdue_since,omitzero"`
+	OverdueErr   string    `json:"overdue_error,omitempty"` // of one of them
 
 	// Requests since the daemon's start of clients that it should keep away, and
 	// that reached the server, and those of them that came through a proxy.

@@ -11,7 +11,7 @@ import (
 // useCommand makes an action that runs programs.
 func (d *daemon) useCommand(e *enforcer, a *config.Action, log *slog.Logger) error {
 	o := CommandOptions(a)
-	o.Protected, o.Log = d.guard.Protected, log
+	o.Protected, o.Log, o.OnOverdue = d.guard.Protected, log, d.overdueChanged(a.Name)
 	c, err := actions.NewCommand(o)
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)

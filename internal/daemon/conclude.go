@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 )
 
 // conclude says in a word and in a sentence what the rest amounts to.
@@ -48,6 +49,9 @@ func conclude(x *control.Explanation, allowedBy string, allowed bool) {
 		x.Text = fmt.Sprintf("%s is not banned: jail %s has counted %d in %s, and bans at %d", name, f.Jail, f.Count, config.FormatDuration(time.Duration(f.Window*float64(time.Second))), f.Limit+1)
 	default:
 		x.Conclusion, x.Text = unseen(x)
+	}
+	for _, o := range x.Overdue {
+		x.Text += fmt.Sprintf("; but action %s still holds %s, a ban that is over, as it can't be taken out: %s", o.Action, words.Target(o.Target), o.Err)
 	}
 }
 

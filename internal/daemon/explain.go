@@ -40,6 +40,7 @@ func (d *daemon) Explain(ctx context.Context, a netip.Addr) (*control.Explanatio
 	}
 	d.fillHeld(ctx, x.Bans)
 	d.fillNetworks(ctx, x.Explanation)
+	d.fillOverdue(x.Explanation)
 
 	// What is known so far is taken aside: who hangs may write to the rest later.
 	known := x.known()

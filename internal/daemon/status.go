@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
@@ -206,6 +207,9 @@ func actionStatus(e *enforcer) control.ActionStatus {
 	if r, ok := e.action.(repairer); ok {
 		a.Repairs = r.Repairs()
 	}
+	if o, ok := e.action.(actions.Overstayer); ok {
+		fillOverdue(&a, o.Overdue())
+	}
 	if e.cutter != nil {
 		c := e.cutter.Stats()
 		a.Cut = &control.CutStatus{Connections: c.Cut, Failed: c.Failed, Dropped: c.Dropped}
@@ -231,6 +235,9 @@ func judge(s *control.Status, young, streams map[string]bool) {
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
+		if a.Overdue > 0 {
+			add("overdue", "action "+a.Name, overdueText(a.Overdue, a.OverdueErr), a.OverdueSince)
+		}
 		if a.Contested {
 			add("contested", "action "+a.Name, "somebody else changes its bans or rules again and again, so repairs wait longer and longer", a.Since)
 		}
@@ -268,7 +275,7 @@ func judge(s *control.Status, young, streams map[string]bool) {
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "contested", "unconfirmed", "storm", "blind", "misread", "skew", "behind", "silent", "config", "held", "full"}
+	order := []string{"failing", "overdue", "contested", "unconfirmed", "storm", "blind", "misread", "skew", "behind", "silent", "config", "held", "full"}
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})

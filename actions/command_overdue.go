@@ -1,0 +1,84 @@
+//go:build linux
+
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Overdue implements [Overstayer].
+func (c *Command) Overdue() Overdue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.overdue(time.Now())
+}
+
+// overdue is Overdue. c.mu must be held.
+func (c *Command) overdue(now time.Time) Overdue {
+	all := c.memory.overdue(now, c.opt.Expires)
+	o := Overdue{Count: len(all), Since: now}
+	if o.Count > 0 && !c.late.IsZero() {
+		o.Since = c.late
+	}
+	for _, target := range slices.SortedFunc(maps.Keys(all), netip.Prefix.Compare) {
+		if err := all[target]; o.Err == nil || !errors.Is(err, errNotTried) {
+			o.Err = fmt.Errorf("unban %s: %w", target, err)
+			if !errors.Is(err, errNotTried) {
+				break
+			}
+		}
+	}
+	return o
+}
+
+// OverdueAt implements [Overstayer].
+func (c *Command) OverdueAt(address netip.Addr) (bans []OverdueBan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for target, err := range c.memory.overdue(time.Now(), c.opt.Expires) {
+		if target.Contains(address) {
+			bans = append(bans, OverdueBan{Target: target, Err: err})
+		}
+	}
+	slices.SortFunc(bans, func(a, b OverdueBan) int { return a.Target.Compare(b.Target) })
+	return bans
+}
+
+// tellOverdue says that bans are overdue, and when none is any longer. What ends
+// because we do is no news.
+func (c *Command) tellOverdue(ctx context.Context) {
+	if ctx.Err() != nil {
+		return
+	}
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	c.mu.Lock()
+	o := c.overdue(time.Now())
+	begins, ends := o.Count > 0 && c.late.IsZero(), o.Count == 0 && !c.late.IsZero()
+	switch {
+	case begins:
+		c.late = o.Since
+	case ends:
+		c.late = time.Time{}
+	}
+	c.mu.Unlock()
+	switch {
+	case begins:
+		c.log.Warn("bans that are over are still enforced, as they can't be taken out: trying again until they are",
+			slog.Int("bans", o.Count), slog.Any("err", o.Err))
+	case ends:
+		c.log.Info("no ban is enforced beyond its end any longer")
+	default:
+		return
+	}
+	if c.opt.OnOverdue != nil {
+		c.opt.OnOverdue(o)
+	}
+}
