@@ -35,7 +35,7 @@ type Action interface {
 	// Apply removes and adds. Each is idempotent: adding what is there sets
 	// its remaining time, removing what is not there is success, and an
 	// addition without time left is none. nil means that all of it is in
-	// force; a *RejectedError that all of it is but the additions it names;
+	// force; a *RejectedError that all of it is but the changes it names;
 	// after any other error any part of it may be. No target is named twice.
 	Apply(ctx context.Context, add []Entry, remove []netip.Prefix) error
 

@@ -149,8 +149,9 @@ type CommandStats struct {
 // times, in the end alone, while the program has worked for others, is
 // rejected with [ErrRefused], so that it does not make the whole action
 // fail; it is tried again at every full pass. If nothing works, a pass ends
-// after a few runs. A removal that fails is always an error of the whole
-// action.
+// after a few runs. Removals are given up like that after three times even if
+// none works, so that they don't hold up bans: what is still there then is told
+// as overdue; see [Command.Overdue].
 //
 // # Examples
 //

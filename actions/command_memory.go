@@ -29,6 +29,7 @@ type memory struct {
 	busy   map[netip.Prefix]chan struct{} // what a program is at work on; closed when it is done
 	seq    uint64                         // counts changes
 	worked uint64                         // targets that a program has banned
+	vain   int                            // times in a row that removals were tried and none has worked
 
 	listings int                       // going on
 	taken    map[netip.Prefix]struct{} // out while a listing goes on
@@ -109,6 +110,18 @@ func (m *memory) failed(target netip.Prefix, until, now time.Time, alone bool, w
 	}
 }
 
+// notTried notes that the removal of a target was left for later.
+func (m *memory) notTried(target netip.Prefix, now time.Time) {
+	k := m.known[target]
+	if k == nil {
+		k = m.get(target)
+		k.end = now.Add(forgetAfter)
+	}
+	if k.stuck == nil {
+		k.stuck = errNotTried
+	}
+}
+
 func (m *memory) fails(target netip.Prefix) int {
 	if k := m.known[target]; k != nil {
 		return k.fails
@@ -120,6 +133,14 @@ func (m *memory) fails(target netip.Prefix) int {
 func (m *memory) refuses(target netip.Prefix) bool {
 	k := m.known[target]
 	return k != nil && k.fails >= manyFails && k.alone && m.worked > k.since
+}
+
+// keeps reports whether the removal of a target is given up for now: it has
+// failed often for this one alone, or all do. Unlike bans, which must not be
+// missing without the action's being said to fail, these are told as overdue.
+func (m *memory) keeps(target netip.Prefix) bool {
+	k := m.known[target]
+	return m.vain >= manyFails || k != nil && k.fails >= manyFails && k.alone
 }
 
 // left is the time left of a ban that is in force; 0: not known.

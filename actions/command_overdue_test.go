@@ -4,10 +4,12 @@ package actions_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,5 +81,77 @@ func TestCommandNoLongerOverdue(t *testing.T) {
 		if o := c.Overdue(); o.Count != 0 || len(c.OverdueAt(netip.MustParseAddr("192.0.2.1"))) != 0 {
 			t.Errorf("%s: still overdue: %+v", how, o)
 		}
+	}
+}
+
+// A removal that always fails, for one target alone or for all, is given up and
+// told as overdue. It holds up no ban, and is tried again.
+func TestCommandStuckRemoval(t *testing.T) {
+	for _, stuck := range []string{"203.0.113.5", "*"} {
+		dir := t.TempDir()
+		for _, name := range []string{"203.0.113.5", "203.0.113.6"} {
+			check(t, os.WriteFile(dir+"/"+name, nil, 0o600))
+		}
+		c := newCommand(t, actions.CommandOptions{
+			Ban:   sh(t, `: > "$1/$2"`, dir, "{address}"),
+			Unban: sh(t, `[ -e "$1.let-go" ] || case $2 in `+stuck+`) exit 4 ;; esac; rm "$1/$2"`, dir, "{address}"),
+			List:  sh(t, `ls "$1"`, dir),
+		})
+		// An interval and a pause after failures so long that no ban of below is
+		// due to them.
+		r := actions.NewReconciler(actions.Options{Name: "x", Action: c.Action(), MinBackoff: time.Millisecond, MaxBackoff: time.Hour, Interval: time.Hour})
+		runBeside(t, r.Run)
+		within(t, "it is given up", func() bool { s := r.Stats(); return s.Passes > 0 && !s.Failing && c.Overdue().Count > 0 })
+		want := 1
+		if stuck == "*" {
+			want = 2
+		}
+		if o := c.Overdue(); o.Count != want || !strings.HasPrefix(o.Err.Error(), "unban 203.0.113.5/32: /bin/sh: exit status 4") {
+			t.Errorf("%s: overdue: %+v", stuck, o)
+		}
+		r.Set(pfx("198.51.100.1/32"), time.Now().Add(time.Hour))
+		within(t, "a new ban", func() bool { _, err := os.Stat(dir + "/198.51.100.1"); return err == nil })
+		if s := r.Stats(); s.Failing || s.DriftRemoved > 0 || s.Misheld > 0 {
+			t.Errorf("%s: stats are %+v", stuck, s)
+		}
+		check(t, os.WriteFile(dir+".let-go", nil, 0o600))
+		r.Cap(time.Now().Add(time.Minute)) // has all compared
+		within(t, "another full pass takes it out", func() bool { return c.Overdue().Count == 0 && firewallIs(dir, "198.51.100.1") })
+	}
+}
+
+func firewallIs(dir string, names ...string) bool {
+	files, err := os.ReadDir(dir)
+	return err == nil && slices.EqualFunc(files, names, func(f os.DirEntry, name string) bool { return f.Name() == name })
+}
+
+// Few of many removals are tried if none works, all of them are told as overdue,
+// and what nobody knew of is among them.
+func TestCommandNoRemovalWorks(t *testing.T) {
+	dir := t.TempDir()
+	c := newCommand(t, actions.CommandOptions{Ban: success, Unban: sh(t, `echo >> "$1/runs"; exit 255`, dir)})
+	var remove []netip.Prefix
+	for _, e := range hosts(100) {
+		remove = append(remove, e.Target)
+	}
+	for try := 1; try <= 5; try++ {
+		err := c.Apply(t.Context(), []actions.Entry{ban("192.0.2.1/32", time.Hour)}, remove)
+		var rejected *actions.RejectedError
+		switch gaveUp := errors.As(err, &rejected); {
+		case err == nil || gaveUp != (try >= 3):
+			t.Errorf("try %d: %v", try, err)
+		case gaveUp && (len(rejected.Kept) != len(remove) || len(rejected.Rejected) > 0 || !errors.Is(err, actions.ErrRefused) ||
+			!strings.HasPrefix(err.Error(), "unban 10.1.0.") || !strings.Contains(err.Error(), "and 97 more")):
+			t.Errorf("try %d: %d kept, %d rejected: %v", try, len(rejected.Kept), len(rejected.Rejected), err)
+		}
+	}
+	if n := len(read(t, dir+"/runs")); n > 5*20 {
+		t.Errorf("%d runs in 5 passes", n)
+	}
+	if o := c.Overdue(); o.Count != 100 || strings.Contains(o.Err.Error(), "not tried") {
+		t.Errorf("overdue: %+v", o)
+	}
+	if got := len(listed(t, c)); got != 101 {
+		t.Errorf("lists %d, want all that may be there", got)
 	}
 }

@@ -32,7 +32,7 @@ const (
 var errNotTried = errors.New("not tried, as the program has failed for all that were")
 
 // ErrRefused is wrapped by the rejection of a target for which a program fails
-// again and again, while it works for others.
+// again and again. If it is to ban it works for others.
 var ErrRefused = errors.New("the program fails for this target")
 
 // item is what a run is to do for one target.
@@ -79,6 +79,7 @@ func (c *Command) carry(ctx context.Context, jobs []*job, tokens chan struct{}, 
 	c.mu.Unlock()
 	tried := map[argv.Verb]*vain{argv.Ban: {}, argv.Unban: {}}
 	var all sync.WaitGroup
+	defer c.noteVain(tried[argv.Unban])
 	defer all.Wait()
 	for i, j := range jobs {
 		select {
@@ -91,7 +92,9 @@ func (c *Command) carry(ctx context.Context, jobs []*job, tokens chan struct{}, 
 		}
 		all.Go(func() {
 			defer func() { <-tokens }()
-			if j.fails < manyFails && tried[j.verb].inVain() {
+			// What has been given up before is tried nevertheless: nothing else may
+			// be to do. Of removals it matters less which are, as all are given up then.
+			if (j.fails < manyFails || j.verb == argv.Unban) && tried[j.verb].inVain() {
 				j.fail(errNotTried)
 				c.notTried(j)
 				return
@@ -108,10 +111,9 @@ func (c *Command) notTried(j *job) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := time.Now()
 	for _, it := range j.items {
-		if k := c.memory.known[it.target]; k != nil && k.stuck == nil {
-			k.stuck = errNotTried
-		}
+		c.memory.notTried(it.target, now)
 	}
 }
 
@@ -133,6 +135,18 @@ func (v *vain) note(err error) {
 	defer v.mu.Unlock()
 	v.worked = v.worked || err == nil
 	v.failed++
+}
+
+// noteVain counts the times in a row that no removal has worked.
+func (c *Command) noteVain(v *vain) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case v.worked:
+		c.memory.vain = 0
+	case v.failed > 0:
+		c.memory.vain++
+	}
 }
 
 func (j *job) fail(err error) {
@@ -271,6 +285,7 @@ func (c *Command) verdict(ctx context.Context, jobs []*job, rejected []Rejection
 		return err
 	}
 	f := failures{}
+	var kept []Rejection
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range jobs {
@@ -279,8 +294,10 @@ func (c *Command) verdict(ctx context.Context, jobs []*job, rejected []Rejection
 			switch {
 			case it.err == nil:
 			case j.verb == argv.Ban && c.memory.refuses(it.target):
-				rejected = append(rejected, Rejection{it.target, fmt.Errorf("%w (%d times): %w", ErrRefused, c.memory.fails(it.target), it.err)})
+				rejected = append(rejected, c.refusal(it))
 				c.stats.Refused++
+			case j.verb == argv.Unban && c.memory.keeps(it.target):
+				kept = append(kept, c.refusal(it))
 			default:
 				f.put(j.verb, it)
 			}
@@ -289,10 +306,18 @@ func (c *Command) verdict(ctx context.Context, jobs []*job, rejected []Rejection
 	switch {
 	case f.failed > 0:
 		return f.error()
-	case len(rejected) > 0:
-		return &RejectedError{Rejected: rejected}
+	case len(rejected) > 0 || len(kept) > 0:
+		return &RejectedError{Rejected: rejected, Kept: kept}
 	}
 	return nil
+}
+
+// refusal is of a target for which a program fails. c.mu must be held.
+func (c *Command) refusal(it *item) Rejection {
+	if errors.Is(it.err, errNotTried) {
+		return Rejection{it.target, fmt.Errorf("%w: %w", ErrRefused, it.err)}
+	}
+	return Rejection{it.target, fmt.Errorf("%w (%d times): %w", ErrRefused, c.memory.fails(it.target), it.err)}
 }
 
 // failures are put together into one error.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -54,10 +55,15 @@ type Rejection struct {
 	Err    error // wraps ErrUnsupported, ErrProtected, ErrOverlaps or ErrRefused
 }
 
-// RejectedError says that single additions were refused and that everything
-// else of the batch is in force. It wraps ErrPermanent and the causes.
+// RejectedError says that single additions were refused, or single removals
+// failed again and again, and that everything else of the batch is in force. It
+// wraps ErrPermanent and the causes.
 type RejectedError struct {
-	Rejected []Rejection // at least one
+	Rejected []Rejection // additions
+
+	// Kept are targets that could not be removed, and wrap [ErrRefused]. Only an
+	// [Overstayer] names any: it tells of them itself.
+	Kept []Rejection
 }
 
 // maxNamed is how many rejected targets an error's text names.
@@ -65,22 +71,26 @@ const maxNamed = 3
 
 func (e *RejectedError) Error() string {
 	var b strings.Builder
-	for i, r := range e.Rejected {
+	for i, r := range slices.Concat(e.Rejected, e.Kept) {
 		if i == maxNamed {
-			fmt.Fprintf(&b, "; and %d more", len(e.Rejected)-maxNamed)
+			fmt.Fprintf(&b, "; and %d more", len(e.Rejected)+len(e.Kept)-maxNamed)
 			break
 		}
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "ban %s: %v", r.Target, r.Err)
+		what := "ban"
+		if i >= len(e.Rejected) {
+			what = "unban"
+		}
+		fmt.Fprintf(&b, "%s %s: %v", what, r.Target, r.Err)
 	}
 	return b.String()
 }
 
 func (e *RejectedError) Unwrap() []error {
 	errs := []error{ErrPermanent}
-	for _, r := range e.Rejected {
+	for _, r := range slices.Concat(e.Rejected, e.Kept) {
 		errs = append(errs, r.Err)
 	}
 	return errs

@@ -95,10 +95,11 @@ type Reconciler struct {
 	recap   bool                   // that has changed since the last full pass
 	noticed noticed
 	contest contest
-	taken   uint64            // how often changes were taken to be applied
-	applied uint64            // up to which time they have been
-	news    chan struct{}     // closed when that changes; nil: nobody waits
-	places  map[string]*place // of an action that is Bounded
+	taken   uint64                    // how often changes were taken to be applied
+	applied uint64                    // up to which time they have been
+	news    chan struct{}             // closed when that changes; nil: nobody waits
+	kept    map[netip.Prefix]struct{} // what the action could not remove, and tells of
+	places  map[string]*place         // of an action that is Bounded
 	merged  map[netip.Prefix]*merged
 	stats   Stats
 	failed  bool // another one was, and this one has not worked yet
@@ -155,6 +156,7 @@ func NewReconciler(o Options) *Reconciler {
 		failed:  o.Failed,
 		desired: map[netip.Prefix]want{},
 		pending: map[netip.Prefix]cause{},
+		kept:    map[netip.Prefix]struct{}{},
 		places:  map[string]*place{},
 		merged:  map[netip.Prefix]*merged{},
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,4 +144,50 @@ func TestReconcileRemovesWhatFailed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What an action gives up to remove is tried again at full passes. It is no
+// failure, no drift and no end of a ban, and holds up nothing else.
+func TestReconcileKept(t *testing.T) {
+	const a, b, c = "10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"
+	f := &fake{}
+	listening(t, f, func(x *bench, told func() string) {
+		f.edit(a, 0)
+		f.edit(b, 0)
+		f.interfere(script{onApply: func(_ context.Context, _ []actions.Entry, remove []netip.Prefix) error {
+			if !slices.Contains(remove, pfx(a)) {
+				return nil
+			}
+			return &actions.RejectedError{Kept: []actions.Rejection{{Target: pfx(a), Err: actions.ErrRefused}}}
+		}})
+		x.start()
+		if got := told(); got != "-"+b {
+			x.Errorf("told %q of a removal that is given up", got)
+		}
+		x.after(actions.DefaultInterval)
+		f.took()
+		x.in(c, time.Hour)
+		if synctest.Wait(); f.took() != "apply" || told() != "+"+c {
+			x.Error("a new ban waits for it")
+		}
+		x.after(actions.DefaultInterval)
+		if tried := f.gone[len(f.gone)-1]; len(tried) != 0 { // as the fake notes what went
+			x.Errorf("removed %v", tried)
+		}
+		x.calls("prepare list apply")
+		if s := x.Stats(); s.Failing || s.DriftRemoved != 1 || s.Misheld > 0 {
+			x.Errorf("stats are %+v", s)
+		}
+		f.interfere(script{})
+		x.after(actions.DefaultInterval)
+		if f.left(a) >= 0 || told() != "-"+a {
+			x.Error("it is not removed when it can be")
+		}
+		x.after(actions.DefaultInterval)
+		f.edit(a, 0)
+		x.after(actions.DefaultInterval)
+		if s := x.Stats(); s.DriftRemoved != 2 {
+			x.Errorf("it came back, and drift is %d", s.DriftRemoved)
+		}
+	})
 }

@@ -66,6 +66,9 @@ func (f *fake) Apply(ctx context.Context, add []actions.Entry, remove []netip.Pr
 			add = slices.DeleteFunc(slices.Clone(add), func(e actions.Entry) bool {
 				return slices.ContainsFunc(rejected.Rejected, func(x actions.Rejection) bool { return x.Target == e.Target })
 			})
+			remove = slices.DeleteFunc(slices.Clone(remove), func(target netip.Prefix) bool {
+				return slices.ContainsFunc(rejected.Kept, func(x actions.Rejection) bool { return x.Target == target })
+			})
 		} else if err != nil {
 			return err
 		}

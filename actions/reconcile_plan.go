@@ -21,13 +21,14 @@ type plan struct {
 	merged  map[netip.Prefix]time.Time // the ends of merged networks among the additions
 	covered map[netip.Prefix]struct{}  // removals of what a network bans from here on
 
-	held                      int // by the action, as listed
-	added, removed, corrected uint64
+	held             int // by the action, as listed
+	added, corrected uint64
+	strays           []netip.Prefix // removals that nobody had asked for
 }
 
 // drift is what was found, for messages.
 func (p *plan) drift() []any {
-	return []any{slog.Uint64("added", p.added), slog.Uint64("removed", p.removed), slog.Uint64("corrected", p.corrected)}
+	return []any{slog.Uint64("added", p.added), slog.Int("removed", len(p.strays)), slog.Uint64("corrected", p.corrected)}
 }
 
 func (p *plan) empty() bool { return len(p.add) == 0 && len(p.remove) == 0 }
@@ -106,8 +107,7 @@ func (r *Reconciler) planChanges(now time.Time) *plan {
 		// What has already ended is removed too: it may be there with a
 		// longer time.
 		if why != gone {
-			p.remove = append(p.remove, target)
-			p.removed += count(why == came)
+			p.takeOut(target, why == came)
 		}
 	}
 	return p
@@ -125,6 +125,7 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 	r.readmit(now)
 	p := r.take()
 	p.held = len(held)
+	r.forgetKept(there)
 	for target, why := range p.taken {
 		if why == redo {
 			delete(there, target)
@@ -153,8 +154,7 @@ func (r *Reconciler) planDesired(p *plan, there map[netip.Prefix]Entry, now time
 		has, left := e.Left, r.left(w, now)
 		if r.covered(target, w.until) {
 			if ok {
-				r.takeBack(p, target, w)
-				p.removed += count(drift && !w.inForce)
+				r.takeBack(p, target, w, drift && !w.inForce)
 			}
 			continue
 		}
@@ -194,8 +194,16 @@ func (r *Reconciler) planBeyond(p *plan, there map[netip.Prefix]Entry, slack tim
 		if !asked && left > 0 && left <= tolerance(0)+slack {
 			continue
 		}
-		p.remove = append(p.remove, target)
-		p.removed += count(!asked)
+		_, kept := r.kept[target]
+		p.takeOut(target, !asked && !kept)
+	}
+}
+
+// takeOut plans a removal. stray says that nobody has asked for it.
+func (p *plan) takeOut(target netip.Prefix, stray bool) {
+	p.remove = append(p.remove, target)
+	if stray {
+		p.strays = append(p.strays, target)
 	}
 }
 
@@ -228,14 +236,13 @@ func (r *Reconciler) planCovered(p *plan, target netip.Prefix, w want, why cause
 		w.inForce = false
 		r.desired[target] = w
 	case why == came || w.inForce:
-		r.takeBack(p, target, w)
-		p.removed += count(why == came)
+		r.takeBack(p, target, w, why == came)
 	}
 }
 
 // takeBack removes a ban that one of a network has made needless.
-func (r *Reconciler) takeBack(p *plan, target netip.Prefix, w want) {
-	p.remove = append(p.remove, target)
+func (r *Reconciler) takeBack(p *plan, target netip.Prefix, w want, stray bool) {
+	p.takeOut(target, stray)
 	p.covered[target] = struct{}{}
 	w.inForce = false
 	r.desired[target] = w
@@ -292,10 +299,40 @@ func (p *plan) ended() []netip.Prefix {
 	if len(p.covered) == 0 {
 		return p.remove
 	}
-	return slices.DeleteFunc(slices.Clone(p.remove), func(target netip.Prefix) bool {
-		_, yes := p.covered[target]
+	return except(slices.Clone(p.remove), p.covered)
+}
+
+func except(targets []netip.Prefix, some map[netip.Prefix]struct{}) []netip.Prefix {
+	return slices.DeleteFunc(targets, func(target netip.Prefix) bool {
+		_, yes := some[target]
 		return yes
 	})
+}
+
+// keep leaves out of a plan what the action could not remove, and remembers it:
+// a full pass tries again, and that is no drift.
+func (r *Reconciler) keep(p *plan, kept []Rejection) {
+	for _, target := range p.remove {
+		delete(r.kept, target)
+	}
+	if len(kept) == 0 {
+		return
+	}
+	these := map[netip.Prefix]struct{}{}
+	for _, x := range kept {
+		these[x.Target] = struct{}{}
+		r.kept[x.Target] = struct{}{}
+	}
+	p.remove, p.strays = except(slices.Clone(p.remove), these), except(p.strays, these)
+}
+
+// forgetKept is for a full pass: what is not listed is gone.
+func (r *Reconciler) forgetKept(there map[netip.Prefix]Entry) {
+	for target := range r.kept {
+		if _, listed := there[target]; !listed {
+			delete(r.kept, target)
+		}
+	}
 }
 
 // putBack makes a plan's changes pending again.

@@ -244,9 +244,12 @@ func (r *Reconciler) reject(p *plan, rejected *RejectedError) {
 			r.desired[target] = w
 		}
 	}
+	var kept []Rejection
 	if rejected != nil {
 		news = r.markRejected(p, rejected.Rejected)
+		kept = rejected.Kept
 	}
+	r.keep(p, kept)
 	r.mu.Unlock()
 	for _, n := range news {
 		r.log.Warn("ban refused by the action", slog.String("target", n.Target.String()), slog.Any("err", n.Err))
@@ -301,7 +304,7 @@ func (r *Reconciler) passed(p *plan) {
 
 // drifted counts what others had changed, and says it.
 func (r *Reconciler) drifted(p *plan) {
-	if p.added+p.removed+p.corrected > 0 {
+	if p.added+p.corrected > 0 || len(p.strays) > 0 {
 		r.countDrift(p)
 		r.log.Warn("the action held other bans than it should, repaired", p.drift()...)
 	}
@@ -311,7 +314,7 @@ func (r *Reconciler) countDrift(p *plan) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.DriftAdded += p.added
-	r.stats.DriftRemoved += p.removed
+	r.stats.DriftRemoved += uint64(len(p.strays))
 	r.stats.DriftCorrected += p.corrected
 }
 
