@@ -74,12 +74,12 @@ func execute(ctx context.Context, p program) (stdout []byte, cut bool, err error
 		err = nil // it has ended well, but left something running
 	}
 	switch {
+	case (ended || err != nil) && ctx.Err() != nil:
+		return nil, false, ctx.Err()
+	case ended: // whatever its exit status says, it has not done its work
+		return nil, false, fmt.Errorf("%w after %v%s", errTooLong, p.limit, shown(said, out))
 	case err == nil:
 		return out.buf.Bytes(), out.cut, nil
-	case ctx.Err() != nil:
-		return nil, false, ctx.Err()
-	case ended:
-		return nil, false, fmt.Errorf("%w after %v%s", errTooLong, p.limit, shown(said, out))
 	}
 	return nil, false, fmt.Errorf("%w%s", err, shown(said, out))
 }

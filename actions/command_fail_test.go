@@ -204,6 +204,19 @@ func gone(t *testing.T, file string) {
 	})
 }
 
+// A program that was ended for its time has not done its work, whatever it says
+// when it is asked to end.
+func TestCommandTimeoutIsNoSuccess(t *testing.T) {
+	late := sh(t, "trap 'exit 0' TERM\necho 192.0.2.1\nsleep 600 & wait\n", "{family}")
+	c := newCommand(t, actions.CommandOptions{Ban: late, Unban: success, List: late, Timeout: time.Second})
+	if err := c.Apply(t.Context(), hosts(1), nil); !strings.Contains(fmt.Sprint(err), "took too long") || c.Stats().Timeouts == 0 {
+		t.Errorf("a ban that was ended: %v, %+v", err, c.Stats())
+	}
+	if got, err := c.List(t.Context()); !strings.Contains(fmt.Sprint(err), "took too long") {
+		t.Errorf("a listing that was ended: %v, %v", got, err)
+	}
+}
+
 func TestCommandEndsWithContext(t *testing.T) {
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
