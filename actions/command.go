@@ -127,8 +127,9 @@ type CommandStats struct {
 // or list then shows the target as it should be.
 //
 // list has to show what tailban has banned and nothing else: what is listed
-// and is not to be banned is taken out. A line that can't be understood is
-// an error.
+// and is not to be banned is taken out. Only what can be no ban, as it would be
+// rejected (see above), is left alone, with a warning. A line that can't be
+// understood is an error.
 //
 // Without list, what has been applied is kept in memory. After a restart it
 // is empty: everything that should be banned is applied again, and what
@@ -185,6 +186,8 @@ type Command struct {
 	memory memory
 	stats  CommandStats
 	late   time.Time // since when bans are overdue, as it was told; zero: none is
+
+	strange bool // the latest listing has shown what can be no ban
 
 	telling sync.Mutex // held while OnOverdue is called, and before mu
 }

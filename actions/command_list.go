@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/netip"
 	"os/exec"
 	"strconv"
@@ -79,7 +80,32 @@ func (c *Command) listed(ctx context.Context) (map[netip.Prefix]time.Duration, e
 			return nil, fmt.Errorf("list: %w", err)
 		}
 	}
+	c.leaveOutStrange(found)
 	return found, nil
+}
+
+// leaveOutStrange drops from a listing what can be no ban of ours, such as
+// 0.0.0.0/0: it can't have been put in by us, and is not ours to take out. It is
+// warned of when it appears.
+func (c *Command) leaveOutStrange(found map[netip.Prefix]time.Duration) {
+	strange, example := 0, netip.Prefix{}
+	for target := range found {
+		if c.fits(target) {
+			continue
+		}
+		delete(found, target)
+		if strange++; strange == 1 || target.Compare(example) < 0 {
+			example = target
+		}
+	}
+	c.mu.Lock()
+	news := strange > 0 && !c.strange
+	c.strange = strange > 0
+	c.mu.Unlock()
+	if news {
+		c.log.Warn("list shows what can be no ban of this action, it is left alone",
+			slog.Int("count", strange), slog.String("example", example.String()))
+	}
 }
 
 func (c *Command) parseListing(out []byte, found map[netip.Prefix]time.Duration) error {

@@ -4,6 +4,7 @@ package actions_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 // listing is a Command that lists what a file holds.
@@ -84,6 +86,42 @@ func TestCommandListFails(t *testing.T) {
 	if got, err := c.List(t.Context()); err == nil || got != nil || !strings.Contains(err.Error(), "list: /bin/sh: exit status 1: lost") {
 		t.Errorf("List returned %v, %v", got, err)
 	}
+}
+
+// What list shows and can't be a ban is left alone, which is said once, and keeps
+// no other from being enforced.
+func TestCommandListsStrangeTargets(t *testing.T) {
+	dir, log := t.TempDir(), new(syncbuf.Buffer)
+	check(t, os.WriteFile(dir+"/192.0.2.1", nil, 0o600))
+	c := newCommand(t, actions.CommandOptions{
+		Ban: sh(t, `: > "$1/$2"`, dir, "{address}"), Unban: sh(t, `echo "$2" >> "$1.unbanned"; rm "$1/$2"`, dir, "{address}"),
+		List: sh(t, `cat "$1.strange"; ls "$1"`, dir), Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	const strange = "203.0.113.0/24\n0.0.0.0/0\n::/0\n2001:db8::/64\n"
+	check(t, os.WriteFile(dir+".strange", []byte(strange), 0o600))
+	r := actions.NewReconciler(actions.Options{Name: "test", Action: c.Action(), MinBackoff: time.Millisecond})
+	r.Set(pfx("198.51.100.1/32"), time.Now().Add(time.Hour))
+	runBeside(t, r.Run)
+	within(t, "a full pass", func() bool { return r.Stats().Passes > 0 })
+	if s := r.Stats(); s.Failing || !firewallIs(dir, "198.51.100.1") || read(t, dir+".unbanned") != "192.0.2.1\n" {
+		t.Errorf("took out %q: %+v", read(t, dir+".unbanned"), s)
+	}
+	said := func(want int) {
+		t.Helper()
+		if n := strings.Count(log.String(), "list shows what can be no ban of this action"); n != want || !strings.Contains(log.String(), "count=4 example=0.0.0.0/0") {
+			t.Errorf("said %d times, want %d:\n%s", n, want, log)
+		}
+	}
+	said(1)
+	if got := listed(t, c); len(got) != 1 {
+		t.Errorf("lists %v", got)
+	}
+	said(1)
+	for _, text := range []string{"", strange} { // gone, and there again
+		check(t, os.WriteFile(dir+".strange", []byte(text), 0o600))
+		listed(t, c)
+	}
+	said(2)
 }
 
 // What ends while nothing of ours runs is taken out by the next that does, if
