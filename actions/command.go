@@ -49,7 +49,7 @@ type CommandOptions struct {
 	Batch int
 
 	Timeout     time.Duration // of one run; 0: DefaultCommandTimeout
-	Concurrency int           // runs at a time; 0: DefaultCommandConcurrency
+	Concurrency int           // runs at a time, of all programs; 0: DefaultCommandConcurrency
 
 	// OnOverdue is called when bans begin to be overdue, and with none when none
 	// is any longer; one call at a time. It must wait for nothing, and not use the
@@ -118,6 +118,10 @@ type CommandStats struct {
 // SIGTERM, and SIGKILL a second later. What a program leaves behind in its
 // group when it ends is killed as well.
 //
+// At most Concurrency programs of an action run at a time, whatever for. Of more
+// than one, one is kept for unban and one for the others; check and list take half
+// of them at most.
+//
 // # What programs have to do
 //
 // Exit status 0 of ban and unban means done, for all targets that were
@@ -178,9 +182,8 @@ type Command struct {
 
 	ban, unban, check, list argv.Template
 
-	work chan struct{} // tokens of runs for Apply
-	ends chan struct{} // and of those for Run, so that neither waits for the other
-	wake chan struct{} // holds one token when there may be an earlier end
+	slots *slots
+	wake  chan struct{} // holds one token when there may be an earlier end
 
 	mu     sync.Mutex
 	memory memory
@@ -219,8 +222,7 @@ func NewCommand(opt CommandOptions) (*Command, error) {
 	if err := errors.Join(c.parse(), opt.validate()); err != nil {
 		return nil, err
 	}
-	c.work = make(chan struct{}, opt.Concurrency)
-	c.ends = make(chan struct{}, opt.Concurrency)
+	c.slots = newSlots(opt.Concurrency)
 	return c, nil
 }
 
@@ -303,7 +305,7 @@ func (c *Command) Apply(ctx context.Context, add []Entry, remove []netip.Prefix)
 	adds, rejected := c.sortAdds(add, now)
 	jobs := c.jobs(argv.Unban, c.sortRemoves(remove, rejected))
 	jobs = append(jobs, c.jobs(argv.Ban, adds)...)
-	c.carry(ctx, jobs, c.work, nil)
+	c.carry(ctx, jobs, nil)
 	c.confirm(ctx, jobs)
 	c.wakeRun()
 	c.tellOverdue(ctx)

@@ -55,7 +55,7 @@ func (c *Command) end(ctx context.Context, items []*item) (gaveUp bool) {
 		return c.memory.over(it.target, time.Now())
 	}
 	jobs := c.jobs(argv.Unban, items)
-	c.carry(ctx, jobs, c.ends, still)
+	c.carry(ctx, jobs, still)
 	c.confirm(ctx, jobs)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -263,17 +263,6 @@ func TestCommandFloods(t *testing.T) {
 	}
 }
 
-func TestCommandConcurrency(t *testing.T) {
-	dir := t.TempDir()
-	c := newCommand(t, actions.CommandOptions{
-		Ban: sh(t, `: > "$1/run $$"; ls "$1" | grep -c run >> "$1/seen"; sleep 0.05; rm "$1/run $$"`, dir), Unban: success, Concurrency: 3,
-	})
-	check(t, c.Apply(t.Context(), hosts(20), nil))
-	if seen := read(t, dir+"/seen"); strings.ContainsAny(seen, "456789") || !strings.Contains(seen, "3") {
-		t.Errorf("runs at a time: %q", strings.Fields(seen))
-	}
-}
-
 // A program may fail for what is as it should be; that can be looked at.
 func TestCommandFailsForWhatIsDone(t *testing.T) {
 	strict := `

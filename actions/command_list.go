@@ -279,12 +279,12 @@ func (c *Command) confirm(ctx context.Context, jobs []*job) {
 		return
 	}
 	var all sync.WaitGroup
-	slots := make(chan struct{}, c.opt.Concurrency)
+	workers := make(chan struct{}, c.opt.Concurrency)
 	for v, items := range byVerb {
 		for _, it := range items[:min(len(items), maxChecks)] {
-			slots <- struct{}{}
+			workers <- struct{}{}
 			all.Go(func() {
-				defer func() { <-slots }()
+				defer func() { <-workers }()
 				if yes, err := held(it.target); err == nil && yes == (v == argv.Ban) {
 					it.err = nil
 					c.mu.Lock()

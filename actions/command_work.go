@@ -69,21 +69,22 @@ func (c *Command) jobs(v argv.Verb, items []*item) []*job {
 	return jobs
 }
 
-// carry does all jobs, as many at a time as there are tokens, those that have
+// carry does all jobs, as many at a time as there are slots, those that have
 // failed last. Items that are not to be done any longer when their turn comes,
 // as still says, are left out; nil: none.
-func (c *Command) carry(ctx context.Context, jobs []*job, tokens chan struct{}, still func(*item) bool) {
+func (c *Command) carry(ctx context.Context, jobs []*job, still func(*item) bool) {
 	slices.SortStableFunc(jobs, func(a, b *job) int { return cmp.Compare(a.fails, b.fails) })
 	c.mu.Lock()
 	worked := c.memory.worked
 	c.mu.Unlock()
 	tried := map[argv.Verb]*vain{argv.Ban: {}, argv.Unban: {}}
+	workers := make(chan struct{}, c.opt.Concurrency)
 	var all sync.WaitGroup
 	defer c.noteVain(tried[argv.Unban])
 	defer all.Wait()
 	for i, j := range jobs {
 		select {
-		case tokens <- struct{}{}:
+		case workers <- struct{}{}:
 		case <-ctx.Done():
 			for _, left := range jobs[i:] {
 				left.fail(ctx.Err())
@@ -91,7 +92,7 @@ func (c *Command) carry(ctx context.Context, jobs []*job, tokens chan struct{}, 
 			return
 		}
 		all.Go(func() {
-			defer func() { <-tokens }()
+			defer func() { <-workers }()
 			// What has been given up before is tried nevertheless: nothing else may
 			// be to do. Of removals it matters less which are, as all are given up then.
 			if (j.fails < manyFails || j.verb == argv.Unban) && tried[j.verb].inVain() {
@@ -261,8 +262,13 @@ func (c *Command) runFor(ctx context.Context, j *job) error {
 	return err
 }
 
-// run runs a program and counts it.
+// run runs a program when there is a slot, and counts it.
 func (c *Command) run(ctx context.Context, t argv.Template, v values, stdin []byte, keep int) (out []byte, cut bool, err error) {
+	giveBack, err := c.slots.take(ctx, t.Verb)
+	if err != nil {
+		return nil, false, err
+	}
+	defer giveBack()
 	out, cut, err = execute(ctx, program{argv: t.Expand(v.fill), stdin: stdin, limit: c.opt.Timeout, keep: keep})
 	c.mu.Lock()
 	defer c.mu.Unlock()
