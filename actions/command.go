@@ -135,7 +135,9 @@ type CommandStats struct {
 // rejected (see above), is left alone, with a warning. A line that can't be
 // understood is an error.
 //
-// Without list, what has been applied is kept in memory. After a restart it
+// Without list, what has been applied is kept in memory. With check, some
+// hundreds of these targets are asked for at each full pass, in turn, and those
+// that somebody else has taken out are put in again. After a restart the memory
 // is empty: everything that should be banned is applied again, and what
 // ended or was lifted while tailban was stopped is not taken out, since
 // nobody knows of it.
@@ -182,8 +184,10 @@ type Command struct {
 
 	ban, unban, check, list argv.Template
 
-	slots *slots
-	wake  chan struct{} // holds one token when there may be an earlier end
+	slots  *slots
+	wake   chan struct{} // holds one token when there may be an earlier end
+	passed chan struct{} // and one when all was listed from memory
+	looked netip.Prefix  // that check was asked for last, of lookAround only
 
 	mu     sync.Mutex
 	memory memory
@@ -217,6 +221,7 @@ func NewCommand(opt CommandOptions) (*Command, error) {
 		opt:    opt,
 		log:    opt.Log,
 		wake:   make(chan struct{}, 1),
+		passed: make(chan struct{}, 1),
 		memory: newMemory(),
 	}
 	if err := errors.Join(c.parse(), opt.validate()); err != nil {

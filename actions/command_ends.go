@@ -5,6 +5,7 @@ package actions
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/tailban/tailban/internal/argv"
@@ -15,10 +16,16 @@ import (
 const restAfterEnds = 200 * time.Millisecond
 
 // Run takes out the bans that have ended, if the program does not end them
-// itself, until ctx is done, which is success. Beside it the reconciler may
+// itself, and asks check whether others have taken out some, if there is no
+// list, until ctx is done, which is success. Beside it the reconciler may
 // use the action. What can't be taken out is tried again, for each target by
 // itself, a second later and up to a minute; no failure ends Run.
 func (c *Command) Run(ctx context.Context) error {
+	if c.looksAround() {
+		var looks sync.WaitGroup
+		looks.Go(func() { c.lookAround(ctx) })
+		defer looks.Wait()
+	}
 	if c.opt.Expires {
 		<-ctx.Done()
 		return nil
@@ -88,9 +95,12 @@ func (c *Command) awaitEnd(ctx context.Context, next time.Time) {
 }
 
 // wakeRun has Run look when the next ban ends.
-func (c *Command) wakeRun() {
+func (c *Command) wakeRun() { signal(c.wake) }
+
+// signal leaves a token, if there is none.
+func signal(c chan struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

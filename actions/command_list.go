@@ -38,6 +38,9 @@ func (c *Command) List(ctx context.Context) ([]Entry, error) {
 	}
 	defer c.tellOverdue(ctx) // it may be seen that some are gone
 	if !c.list.Given() {
+		if c.looksAround() {
+			signal(c.passed)
+		}
 		now := time.Now()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -231,19 +234,6 @@ func parseLeft(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%s is no number of seconds", excerpt(s))
 	}
 	return max(time.Duration(f*float64(time.Second)), anyMoment), nil
-}
-
-// ask runs check.
-func (c *Command) ask(ctx context.Context, target netip.Prefix) (held bool, err error) {
-	v := valuesOf(target)
-	_, _, err = c.run(ctx, c.check, v, v.appendLine(nil, argv.Check), maxSaid)
-	switch {
-	case err == nil:
-		return true, nil
-	case exitStatus(err) == exitNotThere:
-		return false, nil
-	}
-	return false, fmt.Errorf("check %s: %w", target, err)
 }
 
 // exitStatus is that of a program, or -1.

@@ -232,10 +232,7 @@ func (m *memory) learn(listed map[netip.Prefix]time.Duration, begun uint64, now 
 		if _, there := listed[target]; k.seq > begun || there {
 			continue
 		}
-		k.held, k.maybe, k.stuck = false, false, nil
-		if k.fails == 0 || k.end.IsZero() {
-			delete(m.known, target)
-		}
+		m.gone(target, k)
 	}
 	entries := make([]Entry, 0, len(listed))
 	for target, left := range listed {
@@ -264,6 +261,14 @@ func (m *memory) learn(listed map[netip.Prefix]time.Duration, begun uint64, now 
 		entries = append(entries, Entry{Target: target, Left: m.left(target, now)})
 	}
 	return entries
+}
+
+// gone notes that a target has been seen not to be there.
+func (m *memory) gone(target netip.Prefix, k *known) {
+	k.held, k.maybe, k.stuck = false, false, nil
+	if k.fails == 0 || k.end.IsZero() {
+		delete(m.known, target)
+	}
 }
 
 func (m *memory) endListing() {
