@@ -74,7 +74,7 @@ func readActions(top *section) (actions []Action, names []string) {
 			readIptables(t, &a, owners)
 		case TypeCommand:
 			readReconcile(t, &a)
-			readCommand(t, &a)
+			readCommand(t, &a, owners)
 		}
 		t.finish()
 		actions = append(actions, a)

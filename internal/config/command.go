@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tailban/tailban/internal/argv"
@@ -28,8 +29,9 @@ const (
 	maxConcurrency = 64
 )
 
-// readCommand reads what is particular to programs.
-func readCommand(t named, a *Action) {
+// readCommand reads what is particular to programs. owners says which action has
+// them.
+func readCommand(t named, a *Action, owners map[string]string) {
 	c := &Command{Batch: 1, Timeout: DefaultTimeout, Concurrency: DefaultConcurrency}
 	a.Command = c
 	if n, ok := t.get("batch"); ok {
@@ -44,6 +46,9 @@ func readCommand(t named, a *Action) {
 		switch {
 		case ok:
 			*x.to = n.program(x.verb, c.Batch > 1)
+			if x.verb == argv.Ban || x.verb == argv.List {
+				n.ownProgram(x.verb, *x.to, a.Name, owners)
+			}
 		case x.required:
 			t.missing(string(x.verb), `required: the program and its arguments, as a list`)
 		}
@@ -69,6 +74,20 @@ func readCommand(t named, a *Action) {
 	if n, ok := t.get("concurrency"); ok {
 		c.Concurrency, _ = n.whole(1, maxConcurrency)
 	}
+}
+
+// ownProgram is own for a program and its arguments: two actions that ban in one
+// place, or list it, would take out each other's bans.
+func (n node) ownProgram(verb argv.Verb, args []string, action string, owners map[string]string) {
+	if len(args) == 0 {
+		return // reported
+	}
+	key := fmt.Sprintf("%s %q", verb, args)
+	if owner, taken := owners[key]; taken {
+		n.bad("is what actions.%s has as well: each would take out the other's bans", owner)
+		return
+	}
+	owners[key] = action
 }
 
 // program reads a program and its arguments.
