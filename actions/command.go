@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -55,6 +56,10 @@ type CommandOptions struct {
 	// is any longer; one call at a time. It must wait for nothing, and not use the
 	// action. nil: nobody listens.
 	OnOverdue func(Overdue)
+
+	// Owner is the user whose the programs, and the folders that they are in, may
+	// be; beside root. 0: the user of this process.
+	Owner int
 
 	Protected Protected    // nil: nothing is
 	Log       *slog.Logger // nil: none
@@ -113,6 +118,10 @@ type CommandStats struct {
 // holds targets, each for as long as the longest of those who want it
 // banned, and these may change meanwhile. Arguments can be seen by every
 // user of the host: no secrets in them.
+//
+// A program that somebody else than root and the daemon's user may change, or may
+// put another one in the place of, is not run: Prepare fails. What a program reads
+// or runs itself, as a shell does, is not looked at.
 //
 // A run ends after Timeout at the latest: the program's process group gets
 // SIGTERM, and SIGKILL a second later. What a program leaves behind in its
@@ -213,6 +222,9 @@ func NewCommand(opt CommandOptions) (*Command, error) {
 	if opt.Concurrency == 0 {
 		opt.Concurrency = DefaultCommandConcurrency
 	}
+	if opt.Owner == 0 {
+		opt.Owner = os.Geteuid()
+	}
 	opt.Batch = max(opt.Batch, 1)
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -293,7 +305,7 @@ func (c *Command) Prepare(ctx context.Context) error {
 		if !t.Given() {
 			continue
 		}
-		if err := fitToRun(t.Program()); err != nil {
+		if err := fitToRun(t.Program(), c.opt.Owner); err != nil {
 			return Permanent(fmt.Errorf("%s: %w", t.Verb, err))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tailban/tailban/internal/access"
 	"github.com/tailban/tailban/internal/term"
 )
 
@@ -161,8 +162,9 @@ func shown(said, out *bounded) string {
 	return ": " + text
 }
 
-// fitToRun looks at the file of a program.
-func fitToRun(path string) error {
+// fitToRun looks at the file of a program. owner is the user to whom it may belong
+// beside root.
+func fitToRun(path string, owner int) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -171,8 +173,9 @@ func fitToRun(path string) error {
 		return fmt.Errorf("%s is no file that can be run", path)
 	case info.Mode()&0o111 == 0:
 		return fmt.Errorf("%s is not executable (chmod 755 %s)", path, path)
-	case info.Mode()&0o002 != 0:
-		return fmt.Errorf("%s may be changed by every user, and would be run with the rights of tailban (chmod o-w %s)", path, path)
+	}
+	if err := access.Changeable(path, uint32(owner)); err != nil {
+		return fmt.Errorf("it would be run with the rights of tailban, but %w", err)
 	}
 	return nil
 }

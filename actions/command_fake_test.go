@@ -127,7 +127,8 @@ func fakeRun(t *testing.T, dir string, args ...string) []string {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
-	return append([]string{self, fakeFirewall, dir}, args...)
+	// By env, as where a test binary is may be open to others.
+	return append([]string{"/usr/bin/env", self, fakeFirewall, dir}, args...)
 }
 
 // kinds of commands with the fake firewall.

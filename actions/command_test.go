@@ -226,7 +226,8 @@ func TestCommandPrepare(t *testing.T) {
 		file("good", 0o755):      "",
 		dir + "/missing":         "check: stat " + dir + "/missing: no such file or directory",
 		file("data", 0o644):      "check: " + dir + "/data is not executable (chmod 755 " + dir + "/data)",
-		file("anybody's", 0o757): "may be changed by every user",
+		file("anybody's", 0o757): "check: it would be run with the rights of tailban, but " + dir + "/anybody's may be changed by every user (chmod o-w " + dir + "/anybody's)",
+		file("group's", 0o775):   dir + "/group's may be changed by group ",
 		dir:                      "is no file that can be run",
 	} {
 		c, err := actions.NewCommand(actions.CommandOptions{Ban: success, Unban: success, Check: []string{program}})

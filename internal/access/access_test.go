@@ -104,6 +104,10 @@ func TestDenied(t *testing.T) {
 			}
 		}
 	}
+	must(t, os.Chmod(file, 0o644))
+	if err := u.Execute(file); err == nil || err.Error() != "user tailban may not run the file "+file+" (-rw-r--r--, group 65002): setfacl -m u:tailban:rx "+file+" would let it" {
+		t.Errorf("run: %v", err)
+	}
 	must(t, os.Chmod(inner, 0o711))
 	want := "user tailban may not list the folder " + inner + " (drwx--x--x, group 65002): setfacl -m u:tailban:rx " + inner + " would let it"
 	if err := u.List(inner); err == nil || err.Error() != want {

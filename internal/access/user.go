@@ -1,5 +1,5 @@
-// Package access tells whether another user could read a file, by what the
-// file system says, without becoming that user.
+// Package access tells whether another user could read, run or change a file, by
+// what the file system says, without becoming that user.
 package access
 
 import (
@@ -94,6 +94,15 @@ func groupName(id uint32) string {
 	s := strconv.FormatUint(uint64(id), 10)
 	if g, err := user.LookupGroupId(s); err == nil {
 		return g.Name
+	}
+	return s
+}
+
+// userName is likewise that of a user.
+func userName(id uint32) string {
+	s := strconv.FormatUint(uint64(id), 10)
+	if u, err := user.LookupId(s); err == nil {
+		return u.Username
 	}
 	return s
 }

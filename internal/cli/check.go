@@ -25,7 +25,8 @@ func newCheck(p *Process, path *string) *cobra.Command {
 		Long: `Check the configuration, and show what would run. What is allowed but likely
 not meant is a warning: among these, files that aren't there, can't be read, will
 be refused, are in two logs, or hold another format; an iptables that is
-missing, or is one that the user can't use; and secrets that can't be used.
+missing, or is one that the user can't use; programs of actions that can't be
+run, or that others may change; and secrets that can't be used.
 
 With --user, the files' permissions are compared with what that user may do;
 run as root, so that everything can be looked at. A service with a dynamic

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/access"
+	"github.com/tailban/tailban/internal/argv"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/daemon"
 )
@@ -21,7 +22,7 @@ func checkPrograms(c *config.Config, user *access.User) (warnings []config.Probl
 	}
 	for _, a := range c.Actions {
 		if a.Type == config.TypeCommand {
-			warnings = append(warnings, checkCommand(c, &a)...)
+			warnings = append(warnings, checkCommand(c, &a, user)...)
 		}
 		if a.Type != config.TypeIptables {
 			continue
@@ -45,12 +46,19 @@ func checkPrograms(c *config.Config, user *access.User) (warnings []config.Probl
 	return warnings
 }
 
-// checkCommand looks whether the programs are there and fit to be run, and says
-// what their bans do while tailban doesn't run.
-func checkCommand(c *config.Config, a *config.Action) (warnings []config.Problem) {
-	command, err := actions.NewCommand(daemon.CommandOptions(a))
+// checkCommand looks whether the programs are there, and fit to be run by a user;
+// nil: by whoever runs this. It says what their bans do while tailban doesn't run.
+func checkCommand(c *config.Config, a *config.Action, user *access.User) (warnings []config.Problem) {
+	o := daemon.CommandOptions(a)
+	if user != nil {
+		o.Owner = int(user.UID)
+	}
+	command, err := actions.NewCommand(o)
 	if err == nil {
 		err = command.Prepare(context.Background())
+	}
+	if err == nil && user != nil {
+		err = mayRun(a.Command, user)
 	}
 	at := c.At(0, "actions", a.Name, "type")
 	if err != nil {
@@ -61,4 +69,20 @@ func checkCommand(c *config.Config, a *config.Action) (warnings []config.Problem
 		warnings = append(warnings, at)
 	}
 	return warnings
+}
+
+// mayRun reports whether a user may run the programs.
+func mayRun(c *config.Command, user *access.User) error {
+	for _, p := range []struct {
+		verb argv.Verb
+		args []string
+	}{{argv.Ban, c.Ban}, {argv.Unban, c.Unban}, {argv.Check, c.Check}, {argv.List, c.List}} {
+		if len(p.args) == 0 {
+			continue
+		}
+		if err := user.Execute(p.args[0]); err != nil {
+			return fmt.Errorf("%s: %w", p.verb, err)
+		}
+	}
+	return nil
 }

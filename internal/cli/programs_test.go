@@ -59,6 +59,7 @@ func TestCheckPrograms(t *testing.T) {
 func TestCheckCommand(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "ban")
+	var user *access.User
 	said := func(more string) string {
 		t.Helper()
 		c, err := config.Parse("jails.toml", []byte("[logs.a]\nfiles = \"/a\"\n[jails.web]\nlimit = 50\nwindow = \"60s\"\nban = \"1h\"\n[actions.x]\n"+
@@ -67,7 +68,7 @@ func TestCheckCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lines []string
-		for _, w := range checkPrograms(c, nil) {
+		for _, w := range checkPrograms(c, user) {
 			lines = append(lines, w.String())
 		}
 		return strings.Join(lines, "\n")
@@ -89,4 +90,25 @@ func TestCheckCommand(t *testing.T) {
 	}
 	want(said(""), at+"bans here outlive a dead daemon")
 	want(said("expires = true\nlist = [\""+path+"\"]\n"), "")
+	if os.Geteuid() != 0 {
+		return // only root may look for others, and give files away
+	}
+	user = &access.User{Name: "tailban", UID: 65001, Groups: []uint32{65001}}
+	want(said(""), at+"its bans can't be enforced: ban: user tailban may not look into the folder ")
+	for d := dir; d != os.TempDir(); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(said(""), at+"bans here outlive a dead daemon")
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want(said(""), at+"its bans can't be enforced: ban: user tailban may not run the file "+path)
+	if err := os.Chown(path, 65001, 65001); err != nil {
+		t.Fatal(err)
+	}
+	want(said(""), at+"bans here outlive a dead daemon")
+	user = nil
+	want(said(""), at+"its bans can't be enforced: ban: it would be run with the rights of tailban, but "+path+" may be changed by user 65001")
 }
