@@ -111,7 +111,7 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 		newReplay(p, &path),
 		newCheck(p, &path),
 		newProbe(p, &path),
-		newTeardown(p, &path),
+		newTeardown(a),
 		newNotify(p, &path),
 		newStatus(a),
 		newBans(a),

@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/daemon"
 )
 
-func newTeardown(p *Process, path *string) *cobra.Command {
+func newTeardown(a *connection) *cobra.Command {
+	p, path := a.p, a.config
 	var table string
 	c := &cobra.Command{
 		Use:   "teardown",
@@ -42,7 +46,7 @@ protect_table, not let go: stop it first.`,
 				}
 			}
 			for i := range list {
-				if err := tearDown(c.Context(), p, &list[i], ifThere); err != nil {
+				if err := tearDown(c.Context(), a, &list[i], ifThere); err != nil {
 					errs = append(errs, err)
 				}
 			}
@@ -84,7 +88,8 @@ func configuredPlaces(p *Process, path string, asked bool) (list []config.Action
 
 // tearDown removes what one action has. ifThere says that its programs need not
 // be.
-func tearDown(ctx context.Context, p *Process, a *config.Action, ifThere bool) error {
+func tearDown(ctx context.Context, to *connection, a *config.Action, ifThere bool) error {
+	p := to.p
 	var existed bool
 	var err error
 	switch a.Type {
@@ -101,6 +106,7 @@ func tearDown(ctx context.Context, p *Process, a *config.Action, ifThere bool) e
 			return nil // nobody has said that there is anything
 		}
 	case config.TypeCommand:
+		warnUsed(ctx, to, a)
 		return unbanAll(ctx, p, a)
 	}
 	switch {
@@ -144,5 +150,24 @@ func warnRunning(p *Process, lock func() (*actions.TableLock, error)) {
 	}
 	if err := l.Close(); err != nil {
 		fmt.Fprintln(p.Err, "warning:", err)
+	}
+}
+
+// usedPatience is how long a daemon may take to tell whether it uses an action.
+const usedPatience = 5 * time.Second
+
+// warnUsed is warnRunning for programs, which nothing locks: the daemon is asked
+// whether it uses the action.
+func warnUsed(ctx context.Context, to *connection, a *config.Action) {
+	ctx, cancel := context.WithTimeout(ctx, usedPatience)
+	defer cancel()
+	st, err := to.client().Status(ctx)
+	var said *control.Error
+	switch {
+	case errors.As(err, &said) && said.Code == control.CodeUnreachable:
+	case err != nil: // there is one, and it hangs, or is not for us to ask
+		fmt.Fprintf(to.p.Err, "warning: a daemon seems to run, and may ban again what is taken out of action %s; stop it first (%v)\n", a.Name, err)
+	case slices.ContainsFunc(st.Actions, func(x control.ActionStatus) bool { return x.Name == a.Name }):
+		fmt.Fprintf(to.p.Err, "warning: the daemon runs and will ban again what is taken out of action %s; stop it first (process %d)\n", a.Name, st.PID)
 	}
 }
