@@ -70,11 +70,6 @@ type CommandStats struct {
 	Runs     uint64 // of programs, all four
 	Failures uint64 // runs that did not do what they should, those that took too long included
 	Timeouts uint64 // runs that took too long and were ended
-
-	Banned   uint64 // targets that were banned or given another time
-	Unbanned uint64 // targets that were taken out, those that had ended included
-	Ended    uint64 // of these, those that Run has ended at their time
-	Refused  uint64 // additions refused because the program fails for them alone
 }
 
 // Command enforces bans by programs of the administrator's: those of a
@@ -282,9 +277,6 @@ func (c *Command) Warnings() []string {
 	}
 	return []string{"bans here outlive a dead daemon, and those that end while it does not run stay until somebody takes them out by hand: give list, or expires = true if the program ends them itself"}
 }
-
-// Outlives reports whether bans stay beyond their time if the daemon is dead.
-func (c *Command) Outlives() bool { return !c.opt.Expires }
 
 // Action is what to give to a Reconciler. It is a [Holder] if there is a
 // check.

@@ -5,6 +5,7 @@ package actions
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,17 +65,8 @@ func (c *Command) end(ctx context.Context, items []*item) (gaveUp bool) {
 	jobs := c.jobs(argv.Unban, items)
 	c.carry(ctx, jobs, still)
 	c.confirm(ctx, jobs)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, j := range jobs {
-		for _, it := range j.items {
-			switch {
-			case it.err == nil:
-				c.stats.Ended++
-			case errors.Is(it.err, errNotTried):
-				gaveUp = true
-			}
-		}
+		gaveUp = gaveUp || slices.ContainsFunc(j.items, func(it *item) bool { return errors.Is(it.err, errNotTried) })
 	}
 	return gaveUp
 }

@@ -249,25 +249,3 @@ func FuzzCommandTemplate(f *testing.F) {
 		}
 	})
 }
-
-// A ban that is made again while its end is being carried out stands.
-func TestCommandAgainWhileEnding(t *testing.T) {
-	dir := t.TempDir()
-	c := newCommand(t, actions.CommandOptions{
-		Ban:   sh(t, `: > "$1/banned"`, dir),
-		Unban: sh(t, `: > "$1/ending"; while [ ! -e "$1/go" ]; do sleep 0.01; done; rm -f "$1/banned"`, dir),
-	})
-	apply(t, c, ban("192.0.2.1/32", 10*time.Millisecond))
-	exists := func(name string) bool { _, err := os.Stat(dir + "/" + name); return err == nil }
-	within(t, "its end is carried out", func() bool { return exists("ending") })
-	done := make(chan error, 1)
-	go func() {
-		done <- c.Apply(t.Context(), []actions.Entry{ban("192.0.2.1/32", time.Hour), ban("192.0.2.2/32", time.Hour)}, nil)
-	}()
-	within(t, "another is banned meanwhile", func() bool { return c.Stats().Banned == 2 })
-	check(t, os.WriteFile(dir+"/go", nil, 0o600))
-	check(t, <-done)
-	if !exists("banned") || len(listed(t, c)) != 2 {
-		t.Errorf("banned %v, lists %v", exists("banned"), listed(t, c))
-	}
-}

@@ -190,11 +190,9 @@ func (c *Command) do(ctx context.Context, j *job, still func(*item) bool, worked
 func (c *Command) worked(v argv.Verb, it *item) {
 	if v == argv.Ban {
 		c.memory.banned(it.target, it.until)
-		c.stats.Banned++
-		return
+	} else {
+		c.memory.unbanned(it.target)
 	}
-	c.memory.unbanned(it.target)
-	c.stats.Unbanned++
 }
 
 // claim waits until no program is at work on any of the targets, and keeps
@@ -301,7 +299,6 @@ func (c *Command) verdict(ctx context.Context, jobs []*job, rejected []Rejection
 			case it.err == nil:
 			case j.verb == argv.Ban && c.memory.refuses(it.target):
 				rejected = append(rejected, c.refusal(it))
-				c.stats.Refused++
 			case j.verb == argv.Unban && c.memory.keeps(it.target):
 				kept = append(kept, c.refusal(it))
 			default:

@@ -101,6 +101,7 @@ func calmStatus() *control.Status {
 // lossyStatus is that of logs of which all kinds of things were lost.
 func lossyStatus() *control.Status {
 	s := calmStatus()
+	s.Actions[0].Programs = &control.ProgramStatus{Runs: 12_400, Failures: 31, Timeouts: 2}
 	s.Actions[0].Cut = &control.CutStatus{Connections: 1_312, Failed: 1, Dropped: 2}
 	s.Actions[0].Overdue, s.Actions[0].OverdueSince = 7, at(-3*minute)
 	s.Actions[0].OverdueErr = "unban 198.51.100.8/32: /usr/local/bin/router: exit status 4: busy"

@@ -301,6 +301,9 @@ func actionsTable(st *control.Status) *table {
 		if x.Seen > 0 {
 			t.note("%s", arrivedText(&x))
 		}
+		if r := x.Programs; r != nil && r.Failures > 0 {
+			t.note("programs run: %s, that failed: %s, of these by taking too long: %s", words.Thousands(r.Runs), words.Thousands(r.Failures), words.Thousands(r.Timeouts))
+		}
 		if x.Cut != nil {
 			t.note("%s", cutText(x.Cut))
 		}

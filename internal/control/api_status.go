@@ -141,9 +141,18 @@ type ActionStatus struct {
 	Seen          uint64 `json:"seen_since"`
 	SeenForwarded uint64 `json:"seen_forwarded"`
 
+	Programs *ProgramStatus `json:"programs,omitempty"` // nil: it runs none
+
 	Cut *CutStatus `json:"cut,omitempty"` // nil: connections are not cut
 
 	Merged *MergeStatus `json:"merged,omitempty"` // nil: no network is banned as one
+}
+
+// ProgramStatus is about the programs that an action runs.
+type ProgramStatus struct {
+	Runs     uint64 `json:"runs"`
+	Failures uint64 `json:"failures"` // that did not do what they should, those that took too long included
+	Timeouts uint64 `json:"timeouts"` // that took too long and were ended
 }
 
 // MergeStatus is about networks that are banned as one.

@@ -44,7 +44,7 @@ unban = ["/bin/sh", "-c", "test ! -e `+stuck+` || exec sh -c 'echo busy; exit 4'
 		t.Errorf("the alarm is %q, want %q", got, want)
 	}
 	st := l.status()
-	if a := &st.Actions[0]; a.Failing || a.Overdue != 1 || a.OverdueErr != why || a.OverdueSince.IsZero() {
+	if a := &st.Actions[0]; a.Failing || a.Programs == nil || a.Programs.Runs < 2 || a.Programs.Failures < 1 || a.Overdue != 1 || a.OverdueErr != why || a.OverdueSince.IsZero() {
 		t.Errorf("the action is shown as %+v", a)
 	}
 	if len(st.Problems) != 1 || st.Healthy || st.Problems[0].Kind != "overdue" || st.Problems[0].Where != "action router" ||

@@ -210,6 +210,10 @@ func actionStatus(e *enforcer) control.ActionStatus {
 	if o, ok := e.action.(actions.Overstayer); ok {
 		fillOverdue(&a, o.Overdue())
 	}
+	if c, ok := e.action.(interface{ Stats() actions.CommandStats }); ok {
+		s := c.Stats()
+		a.Programs = &control.ProgramStatus{Runs: s.Runs, Failures: s.Failures, Timeouts: s.Timeouts}
+	}
 	if e.cutter != nil {
 		c := e.cutter.Stats()
 		a.Cut = &control.CutStatus{Connections: c.Cut, Failed: c.Failed, Dropped: c.Dropped}
