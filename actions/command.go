@@ -57,6 +57,10 @@ type CommandOptions struct {
 	// action. nil: nobody listens.
 	OnOverdue func(Overdue)
 
+	// WasOverdue says that bans of the action were overdue when another one, before,
+	// was let go of: OnOverdue is called when none is, too.
+	WasOverdue bool
+
 	// Owner is the user whose the programs, and the folders that they are in, may
 	// be; beside root. 0: the user of this process.
 	Owner int
@@ -198,6 +202,7 @@ type Command struct {
 	stats  CommandStats
 	late   time.Time // since when bans are overdue, as it was told; zero: none is
 
+	untried bool // WasOverdue, and nothing has been taken out since
 	strange bool // the latest listing has shown what can be no ban
 
 	telling sync.Mutex // held while OnOverdue is called, and before mu
@@ -235,6 +240,9 @@ func NewCommand(opt CommandOptions) (*Command, error) {
 		return nil, err
 	}
 	c.slots = newSlots(opt.Concurrency)
+	if opt.WasOverdue {
+		c.late, c.untried = time.Now(), true
+	}
 	return c, nil
 }
 

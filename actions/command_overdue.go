@@ -61,7 +61,8 @@ func (c *Command) tellOverdue(ctx context.Context) {
 	defer c.telling.Unlock()
 	c.mu.Lock()
 	o := c.overdue(time.Now())
-	begins, ends := o.Count > 0 && c.late.IsZero(), o.Count == 0 && !c.late.IsZero()
+	begins, ends := o.Count > 0 && c.late.IsZero(), o.Count == 0 && !c.late.IsZero() && !c.untried
+	c.untried = false // the first look comes before the first try
 	switch {
 	case begins:
 		c.late = o.Since

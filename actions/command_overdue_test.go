@@ -84,6 +84,31 @@ func TestCommandNoLongerOverdue(t *testing.T) {
 	}
 }
 
+// What was overdue when another one was let go of is told to be over, when it has
+// been tried.
+func TestCommandWasOverdue(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(dir+"/192.0.2.1", nil, 0o600))
+	told := make(chan actions.Overdue, 10)
+	c := newCommand(t, actions.CommandOptions{
+		Ban: success, Unban: sh(t, `test -e "$1.let-go" && rm "$1/$2"`, dir, "{address}"), List: sh(t, `ls "$1"`, dir),
+		OnOverdue: func(o actions.Overdue) { told <- o }, WasOverdue: true,
+	})
+	listed(t, c) // as a full pass begins
+	remove := []netip.Prefix{pfx("192.0.2.1/32")}
+	if err := c.Apply(t.Context(), nil, remove); err == nil || len(told) > 0 {
+		t.Errorf("still stuck: %v, told %d times", err, len(told))
+	}
+	check(t, os.WriteFile(dir+".let-go", nil, 0o600))
+	check(t, c.Apply(t.Context(), nil, remove))
+	if o := <-told; o.Count != 0 {
+		t.Errorf("told %+v", o)
+	}
+	if listed(t, c); len(told) > 0 {
+		t.Error("told again")
+	}
+}
+
 // A removal that always fails, for one target alone or for all, is given up and
 // told as overdue. It holds up no ban, and is tried again.
 func TestCommandStuckRemoval(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 func (d *daemon) useCommand(e *enforcer, a *config.Action, log *slog.Logger) error {
 	o := CommandOptions(a)
 	o.Protected, o.Log, o.OnOverdue = d.guard.Protected, log, d.overdueChanged(a.Name)
+	o.WasOverdue = d.hub.alarms.goesOn(aboutOverdue(a.Name))
 	c, err := actions.NewCommand(o)
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)

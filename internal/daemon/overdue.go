@@ -19,14 +19,17 @@ func overdueText(n int, err string) string {
 // overdueChanged tells those who follow events when bans of an action are
 // overdue, and when none is any longer.
 func (d *daemon) overdueChanged(name string) func(actions.Overdue) {
+	where := "action " + name + ": "
 	return func(o actions.Overdue) {
-		ev := recovery(o.Since, "action "+name+": no ban is enforced beyond its end any longer")
 		if o.Count > 0 {
-			ev = alarm(o.Since, "action "+name+": "+overdueText(o.Count, o.Err.Error()))
+			d.hub.begins(o.Since, aboutOverdue(name), where+overdueText(o.Count, o.Err.Error()))
+		} else {
+			d.hub.ends(o.Since, where+"no ban is enforced beyond its end any longer", aboutOverdue(name))
 		}
-		d.hub.publish(ev)
 	}
 }
+
+func aboutOverdue(action string) string { return "action " + action + ": overdue" }
 
 func fillOverdue(a *control.ActionStatus, o actions.Overdue) {
 	if o.Count > 0 {
