@@ -77,6 +77,7 @@ func (m *memory) banned(target netip.Prefix, until time.Time) {
 
 func (m *memory) unbanned(target netip.Prefix) {
 	delete(m.known, target)
+	m.vain = 0 // also if a program has failed for what was done
 	if m.listings > 0 {
 		m.taken[target] = struct{}{}
 	}

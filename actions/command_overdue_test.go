@@ -180,3 +180,23 @@ func TestCommandNoRemovalWorks(t *testing.T) {
 		t.Errorf("lists %d, want all that may be there", got)
 	}
 }
+
+// A program that fails for what isn't there, as can be seen, is not one that works
+// for nothing: what it then really fails for is an error first.
+func TestCommandRemovalsOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	c := newCommand(t, actions.CommandOptions{
+		Ban: success, Unban: sh(t, "exit 2"), Check: sh(t, `test -e "$1/$2"`, dir, "{address}"),
+	})
+	remove := []netip.Prefix{pfx("192.0.2.1/32")}
+	for range 4 {
+		check(t, c.Apply(t.Context(), nil, remove))
+	}
+	check(t, os.WriteFile(dir+"/192.0.2.1", nil, 0o600))
+	for try := 1; try <= 3; try++ {
+		err := c.Apply(t.Context(), nil, remove)
+		if err == nil || errors.Is(err, actions.ErrRefused) != (try == 3) {
+			t.Errorf("try %d: %v", try, err)
+		}
+	}
+}
