@@ -76,11 +76,11 @@ func TestCommandNoLongerOverdue(t *testing.T) {
 			apply(t, c, ban("192.0.2.1/32", time.Hour))
 		} else {
 			check(t, os.Remove(dir+"/192.0.2.1"))
-			listed(t, c)
 		}
-		if o := c.Overdue(); o.Count != 0 || len(c.OverdueAt(netip.MustParseAddr("192.0.2.1"))) != 0 {
-			t.Errorf("%s: still overdue: %+v", how, o)
-		}
+		within(t, how+": no longer overdue", func() bool {
+			listed(t, c) // another try to take it out may go on meanwhile
+			return c.Overdue().Count == 0 && len(c.OverdueAt(netip.MustParseAddr("192.0.2.1"))) == 0
+		})
 	}
 }
 
