@@ -9,7 +9,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build run test bench fuzz install clean
+.PHONY: all build run test bench bench-live fuzz install clean
 
 all: build
 
@@ -31,6 +31,12 @@ test:
 bench:
 	$(GO) run ./internal/bench $(BENCH)
 	$(GO) test -run '^$$' -bench . ./parser ./detector ./internal/replay ./internal/source ./actions
+
+# The running daemon: from a line to the ban in the kernel, 200,000 lines a second,
+# and at rest. As root, on a machine that does nothing else.
+bench-live:
+	$(GO) test -run '^$$' -bench LiveLatency -benchtime 500x ./internal/e2e
+	$(GO) test -run '^$$' -bench 'LiveFlood|LiveRest' -benchtime 1x ./internal/e2e
 
 # Every fuzz target for FUZZTIME each. The fuzzer can end with "context deadline
 # exceeded" when a worker is at it just as the time is up: that is no finding.

@@ -21,8 +21,9 @@ import (
 type Folders struct {
 	f *os.File
 
-	mu  sync.Mutex
-	all map[int32]map[*folder]bool // by the kernel's number
+	mu     sync.Mutex
+	all    map[int32]map[*folder]bool // by the kernel's number
+	adding int                        // watches that are being added
 }
 
 // folder is somebody's interest in one.
@@ -30,6 +31,10 @@ type folder struct {
 	wd   int32
 	tell func()
 }
+
+// readEvery is how far apart events are read at least: however much goes on in a
+// folder, what is told is that something does.
+const readEvery = 50 * time.Millisecond
 
 const folderEvents = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ATTRIB |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
@@ -61,6 +66,10 @@ func (f *Folders) Run(ctx context.Context) error {
 			return fmt.Errorf("read inotify: %w", err)
 		}
 		f.heard(buf[:n])
+		select {
+		case <-ctx.Done():
+		case <-time.After(readEvery):
+		}
 	}
 }
 
@@ -91,19 +100,22 @@ func tell(of map[*folder]bool) {
 }
 
 // watch has tell called, which must not block, after each change. It fails if
-// there is no such folder, or no room for another watch.
+// there is no such folder, or no room for another watch. It takes as long as the
+// file system does, and holds up nobody else.
 func (f *Folders) watch(path string, tell func()) (*folder, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	raw, err := f.f.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
+	f.adding++
+	f.mu.Unlock()
 	wd := 0
-	if ctl := raw.Control(func(fd uintptr) { wd, err = unix.InotifyAddWatch(int(fd), path, folderEvents) }); ctl != nil {
-		return nil, ctl
-	}
-	if err != nil {
+	ctl := raw.Control(func(fd uintptr) { wd, err = unix.InotifyAddWatch(int(fd), path, folderEvents) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.adding--
+	if err = errors.Join(ctl, err); err != nil {
 		return nil, err
 	}
 	x := &folder{int32(wd), tell}
@@ -118,15 +130,17 @@ func (f *Folders) watch(path string, tell func()) (*folder, error) {
 func (f *Folders) unwatch(x *folder) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of := f.all[x.wd]
-	if !of[x] {
-		return
+	delete(f.all[x.wd], x)
+	if f.adding > 0 {
+		return // one of these may be of the same folder, and have its number: it is removed another time
 	}
-	if delete(of, x); len(of) > 0 {
-		return
-	}
-	delete(f.all, x.wd)
-	if raw, err := f.f.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(x.wd)) }) // it may be gone by itself
+	for wd, of := range f.all {
+		if len(of) > 0 {
+			continue
+		}
+		delete(f.all, wd)
+		if raw, err := f.f.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) }) // it may be gone by itself
+		}
 	}
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,16 +103,86 @@ func TestStirIsBounded(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct{ took, since, want time.Duration }{
 		{0, time.Minute, 0},
-		{0, 0, pollFast},
-		{time.Millisecond, 0, scanShare * time.Millisecond},
-		{time.Millisecond, 15 * time.Millisecond, 5 * time.Millisecond},
+		{0, 0, readEvery},
+		{10 * time.Millisecond, 0, scanShare * 10 * time.Millisecond},
+		{10 * time.Millisecond, 150 * time.Millisecond, 50 * time.Millisecond},
 		{time.Second, 0, 5 * time.Second}, // no longer than without
 	} {
 		r := &follower{o: &FilesOptions{Poll: 5 * time.Second}, scanned: now.Add(-test.since), scanTook: test.took}
-		if got := r.stir(now); got != test.want {
+		r.stirred = make(chan struct{}, 1)
+		if r.heed() == nil {
+			t.Error("nobody listens")
+		}
+		r.stir(now)
+		if got := max(0, r.scanBy.Sub(now)); got != test.want {
 			t.Errorf("after a look of %v, %v ago: %v, want %v", test.took, test.since, got, test.want)
 		}
+		if r.heed() != nil {
+			t.Error("what is known is listened to")
+		}
 	}
+}
+
+// What is known to happen in a folder isn't forgotten for other things that happen
+// before the look.
+func TestStirIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	r := &follower{o: &FilesOptions{Poll: time.Hour}, calm: true, scanned: time.Now(), scanTook: time.Second}
+	r.stir(time.Now())
+	for range 3 { // a tail ends, and another one
+		if d := r.pause(); d > scanShare*time.Second {
+			t.Errorf("the next look is after %v", d)
+		}
+	}
+}
+
+// Files beside the folders that a glob leads to are none of them.
+func TestFilesBesideFolders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "a"), 0o755))
+	for i := range maxFolders + 10 {
+		create(t, filepath.Join(dir, fmt.Sprint(i)), "").Close()
+	}
+	got := map[string]bool{}
+	addFolders(got, filepath.Join(dir, "*", "x.log"))
+	if len(got) != 2 {
+		t.Errorf("%d folders", len(got))
+	}
+}
+
+// A link on the way to a folder can be changed without a word.
+func TestLinkedFolderIsNoCalm(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "1"), 0o755))
+	must(t, os.Symlink("1", filepath.Join(dir, "current")))
+	if !linked(filepath.Join(dir, "current")) || linked(filepath.Join(dir, "1")) {
+		t.Error("the link isn't told from the folder")
+	}
+}
+
+// While a watch is being added, for however long, others are added, told and ended.
+func TestFoldersWhileOneIsAdded(t *testing.T) {
+	t.Parallel()
+	f, dir := newFolders(t), t.TempDir()
+	f.mu.Lock()
+	f.adding++ // as while somebody waits for a dead server
+	f.mu.Unlock()
+	told := make(chan struct{}, 1)
+	x, err := f.watch(dir, func() { nudge(told) })
+	must(t, err)
+	create(t, filepath.Join(dir, "x"), "")
+	<-told
+	f.unwatch(x)
+	y, err := f.watch(dir, func() { nudge(told) })
+	must(t, err)
+	create(t, filepath.Join(dir, "y"), "")
+	<-told
+	f.mu.Lock()
+	f.adding--
+	f.mu.Unlock()
+	f.unwatch(y)
 }
 
 func TestAddFolders(t *testing.T) {

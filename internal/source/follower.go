@@ -58,6 +58,7 @@ type follower struct {
 	calm     bool               // there is nothing to wait for but news, which is told
 	scanned  time.Time          // when names were last looked at, and how long that took
 	scanTook time.Duration
+	scanBy   time.Time       // until when names are to be looked at, as something happens in their folders; zero: nothing does
 	globbed  time.Time       // when the globs were last looked at
 	said     map[string]bool // patterns of which was said that they match nothing, or are none
 }
@@ -91,18 +92,13 @@ func (r *follower) run(ctx context.Context, out chan<- *Batch) {
 	r.flush(ctx, out)
 	timer := time.NewTimer(r.o.Poll)
 	defer timer.Stop()
-	soon := time.Duration(-1) // until names are looked at since something goes on in their folders
 	for {
 		timer.Reset(r.pause())
-		if soon >= 0 {
-			timer.Reset(min(soon, r.pause()))
-		}
-		soon = -1
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.stirred:
-			soon = r.stir(time.Now())
+		case <-r.heed():
+			r.stir(time.Now())
 			continue
 		case t := <-r.ended:
 			r.forget(t)
@@ -143,6 +139,15 @@ func (r *follower) flush(ctx context.Context, out chan<- *Batch) {
 // pause is how long to wait for news before looking at the names again: not
 // long after a rename, since the successor is about to appear.
 func (r *follower) pause() time.Duration {
+	d := r.patience()
+	if !r.scanBy.IsZero() {
+		d = max(0, min(d, time.Until(r.scanBy)))
+	}
+	return d
+}
+
+// patience is pause if nothing is known to happen in the folders.
+func (r *follower) patience() time.Duration {
 	if d := backoff(time.Since(r.quietSince), r.o.Poll); d < r.o.Poll {
 		return d
 	}
@@ -160,6 +165,7 @@ func (r *follower) scan(ctx context.Context, out chan<- *Batch, starting bool) {
 		r.scanned = time.Now()
 		r.scanTook = r.scanned.Sub(begin)
 	}(time.Now())
+	r.scanBy = time.Time{}
 	r.deleted = nil
 	expand := time.Since(r.globbed) >= globEvery
 	if expand {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"os"
 	"path/filepath"
 	"time"
 
@@ -49,7 +50,7 @@ func (r *follower) watchFolders() bool {
 			r.o.Folders.unwatch(old)
 			delete(r.folders, path)
 		}
-		if err != nil || !local(path) {
+		if err != nil || !local(path) || linked(path) {
 			whole = false
 		}
 		if err == nil {
@@ -72,8 +73,18 @@ func addFolders(to map[string]bool, pattern string) {
 		if len(to) > maxFolders {
 			return
 		}
+		if fi, err := os.Stat(p); err == nil && !fi.IsDir() {
+			continue // a file beside them
+		}
 		to[p] = true
 	}
+}
+
+// linked reports whether a link leads to a folder, of which nobody is told when it
+// leads to another one.
+func linked(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	return err != nil || real != path
 }
 
 // unwatchFolders ends all watches.
@@ -106,8 +117,20 @@ func localType(magic int64) bool {
 const zfsMagic = 0x2fc12fc1 // of OpenZFS; the kernel's headers don't have it
 
 // stir has names looked at soon, but not so often that it costs much.
-func (r *follower) stir(now time.Time) time.Duration {
+func (r *follower) stir(now time.Time) {
 	r.globbed = time.Time{} // with the globs
-	soon := r.scanned.Add(max(pollFast, scanShare*r.scanTook))
-	return min(max(soon.Sub(now), 0), r.o.Poll)
+	soon := r.scanned.Add(max(readEvery, scanShare*r.scanTook))
+	if latest := now.Add(r.o.Poll); soon.After(latest) {
+		soon = latest
+	}
+	r.scanBy = soon
+}
+
+// heed is where to hear of folders; nil while it is known that something happens
+// there.
+func (r *follower) heed() <-chan struct{} {
+	if !r.scanBy.IsZero() {
+		return nil
+	}
+	return r.stirred
 }
