@@ -9,6 +9,7 @@ import (
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/daemon"
+	"github.com/tailban/tailban/internal/term"
 )
 
 // tearDownLast removes what the daemon that ran last had and the configuration,
@@ -69,8 +70,8 @@ func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []c
 // named.
 func unbanLast(ctx context.Context, p *Process, place *config.UsedPlace, u *config.UsedPlaces) error {
 	a := &place.Action
-	if !u.Ours {
-		fmt.Fprintf(p.Err, "warning: bans of action %s, which an earlier configuration had, may be left; its programs are not run, as somebody else could have named them in %s: run teardown as the owner of that file\n", a.Name, u.Path)
+	if u.Foreign != nil {
+		sayLeft(p, place, u)
 		return nil
 	}
 	if len(a.Command.List) > 0 || len(place.Targets) == 0 {
@@ -87,4 +88,29 @@ func unbanLast(ctx context.Context, p *Process, place *config.UsedPlace, u *conf
 	}
 	fmt.Fprintf(p.Out, "%s of action %s taken out\n", plural(n, "ban"), a.Name)
 	return nil
+}
+
+// shownTargets is how many bans are named that are left.
+const shownTargets = 10
+
+// sayLeft says what bans of programs are left that are not run. The texts may be
+// anybody's.
+func sayLeft(p *Process, place *config.UsedPlace, u *config.UsedPlaces) {
+	a := &place.Action
+	which := ""
+	if n := len(place.Targets); n > 0 {
+		which = fmt.Sprintf(" (known are %d: ", n)
+		for i, t := range place.Targets[:min(n, shownTargets)] {
+			if i > 0 {
+				which += ", "
+			}
+			which += t.String()
+		}
+		if n > shownTargets {
+			which += ", …"
+		}
+		which += ")"
+	}
+	fmt.Fprintf(p.Err, "warning: bans of action %s, which an earlier configuration had, may be left%s; its programs are not run, as somebody else could have named them: %s; run teardown as the user of the daemon, or take the bans out by what you know to be in their place (%s says %q)\n",
+		term.Escape(a.Name), which, term.Escape(u.Foreign.Error()), term.Escape(u.Path), a.Command.Unban)
 }

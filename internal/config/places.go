@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/tailban/tailban/internal/access"
 )
 
 // placesFile is the name, in the state folder, of what tells where bans may be.
@@ -37,20 +40,27 @@ func SavePlaces(dir string, places []UsedPlace) error {
 	return nil
 }
 
+// maxPlaces is how large a list is read.
+const maxPlaces = 16 << 20
+
 // UsedPlaces are the places that a state folder tells of.
 type UsedPlaces struct {
 	Path   string // of the file
 	Places []UsedPlace
 
-	// Ours says that nobody else could have written the file, root aside: without
-	// that no program is to be run because it is named there.
-	Ours bool
+	// Foreign is why no program is to be run because it is named in the file:
+	// somebody else than root and who runs this could have written it. Root trusts
+	// root alone, so that the daemon's user can't have it run anything. nil: nobody
+	// could.
+	Foreign error
 }
 
 // LoadPlaces reads the list that was kept last. There is none in a state folder
 // where nothing has been enforced yet.
 func LoadPlaces(dir string) (*UsedPlaces, error) {
 	u := &UsedPlaces{Path: filepath.Join(dir, placesFile)}
+	// Before it is opened: whoever could change the way there later could do so now.
+	u.Foreign = access.Changeable(u.Path, uint32(os.Geteuid()))
 	err := u.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -62,20 +72,12 @@ func LoadPlaces(dir string) (*UsedPlaces, error) {
 }
 
 func (u *UsedPlaces) read() error {
-	f, err := os.Open(u.Path)
+	data, err := readOwnFile(u.Path, maxPlaces)
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		u.Ours = (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && info.Mode()&0o022 == 0
 	}
 	var places []UsedPlace
-	if err := json.NewDecoder(f).Decode(&places); err != nil {
+	if err := json.Unmarshal(data, &places); err != nil {
 		return fmt.Errorf("%s: %w", u.Path, err)
 	}
 	for i := range places {
@@ -85,6 +87,35 @@ func (u *UsedPlaces) read() error {
 	}
 	u.Places = places
 	return nil
+}
+
+// readOwnFile reads a file that only a daemon writes. What else somebody may have
+// put in its place is refused, as it could lead elsewhere, or never end: links,
+// pipes, devices.
+func readOwnFile(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link, which no daemon makes there", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || ok && st.Nlink != 1 {
+		return nil, fmt.Errorf("%s is no regular file with one name, as a daemon makes it", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, limit>>20)
+	}
+	return data, nil
 }
 
 // StateDir is where the state is of a daemon that runs by the configuration at

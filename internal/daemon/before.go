@@ -55,8 +55,8 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 		l.teardown = func(ctx context.Context) (bool, error) { return actions.TeardownIptablesPart(ctx, o, part) }
 		lock = func() (*actions.TableLock, error) { return actions.LockIptablesPart(o, part) }
 	case config.TypeCommand:
-		if !u.Ours {
-			return nil, fmt.Errorf("its programs are not run, as somebody else could have named them in %s", u.Path)
+		if u.Foreign != nil {
+			return nil, fmt.Errorf("its programs are not run, as somebody else could have named them: %w", u.Foreign)
 		}
 		return l, d.programsBefore(l)
 	default:

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tailban/tailban/internal/config"
+)
+
+// lastSite is a configuration without actions, and a state folder that tells of
+// places before it.
+type lastSite struct {
+	testing.TB
+	config, state, ran string
+}
+
+func newLastSite(t *testing.T) *lastSite {
+	t.Helper()
+	dir := t.TempDir()
+	s := &lastSite{t, filepath.Join(dir, "jails.toml"), filepath.Join(dir, "state"), filepath.Join(dir, "ran")}
+	s.write(s.config, fmt.Sprintf("runtime_dir = %q\nstate_dir = %q\n", filepath.Join(dir, "run"), s.state)+`
+[logs.a]
+files = "/a"
+[jails.web]
+limit = 50
+window = "60s"
+ban = "1h"
+[actions.edge]
+type = "command"
+ban = ["/bin/true"]
+unban = ["/bin/true"]
+list = ["/bin/true"]
+`)
+	if err := os.Mkdir(s.state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *lastSite) write(path, text string) {
+	s.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// programs are those of an action that is not in the configuration; to unban is
+// noted.
+func (s *lastSite) programs() *config.Command {
+	return &config.Command{Ban: []string{"/bin/true"}, Unban: []string{"/usr/bin/touch", s.ran}, List: []string{"/bin/echo", "192.0.2.1"}, Batch: 1}
+}
+
+func (s *lastSite) keep(places ...config.UsedPlace) {
+	s.Helper()
+	if err := config.SavePlaces(s.state, places); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *lastSite) teardown() result {
+	return run(context.Background(), filepath.Join(filepath.Dir(s.state), "run"), "", "teardown", "-c", s.config)
+}
+
+func (s *lastSite) hasRun() bool {
+	_, err := os.Stat(s.ran)
+	return err == nil
+}
+
+// Root runs no program because the daemon's user has named it: not in a file of
+// that user's, and not in one of root's that this user has put in its place.
+func TestTeardownRunsNothingThatTheDaemonsUserNames(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to have a folder of another user")
+	}
+	place := func(s *lastSite) config.UsedPlace {
+		return config.UsedPlace{
+			Action:  config.Action{Name: "router", Type: config.TypeCommand, Command: s.programs()},
+			Targets: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")},
+		}
+	}
+	s := newLastSite(t)
+	s.keep(place(s))
+	if r := s.teardown(); r.code != exitOK || !s.hasRun() {
+		t.Fatalf("root's own: exit code %d, run: %v, said %q", r.code, s.hasRun(), r.both)
+	}
+	s = newLastSite(t)
+	s.keep(place(s))
+	if err := os.Chown(s.state, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	r := s.teardown()
+	if s.hasRun() || r.code != exitOK {
+		t.Errorf("a folder of another user: exit code %d, run: %v", r.code, s.hasRun())
+	}
+	for _, want := range []string{"bans of action router", "192.0.2.1/32", "its programs are not run", "touch"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("%q is not said: %q", want, r.err)
+		}
+	}
+	s = newLastSite(t)
+	data, err := json.Marshal([]config.UsedPlace{place(s)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	s.write(other, string(data))
+	if err := os.Symlink(other, filepath.Join(s.state, "places.json")); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.teardown(); s.hasRun() || !strings.Contains(r.err, "is a symbolic link") {
+		t.Errorf("a link: run: %v, said %q", s.hasRun(), r.err)
+	}
+}
