@@ -17,8 +17,11 @@ import (
 func tearDownLast(ctx context.Context, p *Process, stateDir string, list []config.Action) error {
 	u, err := config.LoadPlaces(stateDir)
 	if err != nil {
-		fmt.Fprintln(p.Err, "warning: what an earlier configuration had is not known:", err)
+		fmt.Fprintln(p.Err, "warning: what an earlier configuration had is not known:", term.Escape(err.Error()))
 		return nil
+	}
+	for _, err := range u.Bad {
+		fmt.Fprintln(p.Err, "warning: what an earlier configuration had somewhere stays, as no configuration can have it:", term.Escape(err.Error()))
 	}
 	var errs []error
 	for i := range u.Places {

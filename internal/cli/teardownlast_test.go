@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -53,7 +53,8 @@ func (s *lastSite) write(path, text string) {
 // programs are those of an action that is not in the configuration; to unban is
 // noted.
 func (s *lastSite) programs() *config.Command {
-	return &config.Command{Ban: []string{"/bin/true"}, Unban: []string{"/usr/bin/touch", s.ran}, List: []string{"/bin/echo", "192.0.2.1"}, Batch: 1}
+	return &config.Command{Ban: []string{"/bin/true"}, Unban: []string{"/usr/bin/touch", s.ran}, List: []string{"/bin/echo", "192.0.2.1"},
+		Batch: 1, Timeout: config.DefaultTimeout, Concurrency: 1}
 }
 
 func (s *lastSite) keep(places ...config.UsedPlace) {
@@ -104,13 +105,9 @@ func TestTeardownRunsNothingThatTheDaemonsUserNames(t *testing.T) {
 		}
 	}
 	s = newLastSite(t)
-	data, err := json.Marshal([]config.UsedPlace{place(s)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := filepath.Join(t.TempDir(), "other")
-	s.write(other, string(data))
-	if err := os.Symlink(other, filepath.Join(s.state, "places.json")); err != nil {
+	s.keep(place(s))
+	file, other := filepath.Join(s.state, "places.json"), filepath.Join(t.TempDir(), "other")
+	if err := errors.Join(os.Rename(file, other), os.Symlink(other, file)); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.teardown(); s.hasRun() || !strings.Contains(r.err, "is a symbolic link") {

@@ -27,10 +27,20 @@ type UsedPlace struct {
 	Targets []netip.Prefix `json:",omitempty"`
 }
 
+// placesVersion is the version of the list. One that is newer may name what this
+// program would take for something else.
+const placesVersion = 1
+
+// placesList is what the file holds.
+type placesList struct {
+	Version int
+	Places  []UsedPlace
+}
+
 // SavePlaces keeps a list of places in a state folder, for a start at which some
 // are not in the configuration any more. It does nothing if it is kept already.
 func SavePlaces(dir string, places []UsedPlace) error {
-	data, err := json.Marshal(places)
+	data, err := json.Marshal(placesList{placesVersion, places})
 	if err == nil {
 		err = keepCopy(filepath.Join(dir, placesFile), data)
 	}
@@ -47,6 +57,7 @@ const maxPlaces = 16 << 20
 type UsedPlaces struct {
 	Path   string // of the file
 	Places []UsedPlace
+	Bad    []error // why others are left aside that are in the file
 
 	// Foreign is why no program is to be run because it is named in the file:
 	// somebody else than root and who runs this could have written it. Root trusts
@@ -76,16 +87,20 @@ func (u *UsedPlaces) read() error {
 	if err != nil {
 		return err
 	}
-	var places []UsedPlace
-	if err := json.Unmarshal(data, &places); err != nil {
+	var list placesList
+	if err := json.Unmarshal(data, &list); err != nil {
 		return fmt.Errorf("%s: %w", u.Path, err)
 	}
-	for i := range places {
-		if a := &places[i].Action; a.Type == TypeCommand && a.Command == nil {
-			return fmt.Errorf("%s: action %s has no programs", u.Path, a.Name)
-		}
+	if list.Version != placesVersion {
+		return fmt.Errorf("%s is of version %d, and this is tailban for version %d", u.Path, list.Version, placesVersion)
 	}
-	u.Places = places
+	for i := range list.Places {
+		if err := list.Places[i].problem(); err != nil {
+			u.Bad = append(u.Bad, fmt.Errorf("%s: place %d: %w", u.Path, i+1, err))
+			continue
+		}
+		u.Places = append(u.Places, list.Places[i])
+	}
 	return nil
 }
 

@@ -1,15 +1,17 @@
 package config
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 )
 
 // usedPrograms is a list with one action that has programs.
-const usedPrograms = `[{"Action":{"Name":"x","Type":"command","Command":{"Ban":["/bin/true"],"Unban":["/bin/true"],"Batch":1}}}]`
+const usedPrograms = `{"Version":1,"Places":[{"Action":{"Name":"x","Type":"command","Command":{"Ban":["/bin/true"],"Unban":["/bin/true"],"Batch":1,"Timeout":10000000000,"Concurrency":4}}}]}`
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
@@ -76,6 +78,7 @@ func TestPlacesThatAreNoList(t *testing.T) {
 			write(t, file, "")
 			return os.Truncate(file, maxPlaces+1)
 		}, "is larger than 16 MiB"},
+		"newer":          {func(file string) error { write(t, file, `{"Version":2,"Places":[]}`); return nil }, "is of version 2"},
 		"more behind it": {func(file string) error { write(t, file, usedPrograms+"[]"); return nil }, "after top-level value"},
 	} {
 		dir := t.TempDir()
@@ -86,5 +89,59 @@ func TestPlacesThatAreNoList(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), x.want) || len(u.Places) != 0 {
 			t.Errorf("%s: %d places, %v", name, len(u.Places), err)
 		}
+	}
+}
+
+// What no configuration can have is left aside, whatever else is in the list: a
+// name that is missing would mean the default one.
+func TestPlacesThatNoConfigurationHas(t *testing.T) {
+	dir := t.TempDir()
+	programs := func(change func(*Command)) Action {
+		c := &Command{Ban: []string{"/bin/true"}, Unban: []string{"/bin/true"}, Batch: 1, Timeout: minTimeout, Concurrency: 1}
+		change(c)
+		return Action{Name: "x", Type: TypeCommand, Command: c}
+	}
+	table := Action{Name: "good", Type: TypeNftables, Table: "tailban"}
+	bad := []UsedPlace{
+		{Action: Action{Name: "x", Type: TypeNftables}},
+		{Action: Action{Name: "x", Type: TypeNftables, Table: "a b"}},
+		{Action: Action{Type: TypeNftables, Table: "tailban"}},
+		{Action: Action{Name: "x\n", Type: TypeNftables, Table: "tailban"}},
+		{Action: Action{Name: "x", Type: TypeIptables, Sets: "tailban"}},
+		{Action: Action{Name: "x", Type: TypeIptables, Chain: "TAILBAN"}},
+		{Action: Action{Name: "x", Type: TypeIptables, Chain: "INPUT", Sets: "tailban"}},
+		{Action: Action{Name: "x", Type: TypeIptables, Chain: "TAILBAN", Sets: "tailban", Siblings: []string{"-F"}}},
+		{Action: Action{Name: "x", Type: TypeIptables, Chain: "TAILBAN", Sets: "tailban", Variant: "other"}},
+		{Action: Action{Name: "x", Type: TypeLog}},
+		{Action: Action{Name: "x"}},
+		{Action: Action{Name: "x", Type: TypeCommand}},
+		{Action: table, Targets: make([]netip.Prefix, 1)},
+		{Action: programs(func(c *Command) { c.Ban = []string{"/bin/true", "{port}"} })},
+		{Action: programs(func(c *Command) { c.Unban = nil })},
+		{Action: programs(func(c *Command) { c.Unban = []string{"true"} })},
+		{Action: programs(func(c *Command) { c.ListTarget = "dst" })},
+		{Action: programs(func(c *Command) { c.Batch = 0 })},
+		{Action: programs(func(c *Command) { c.Timeout = 0 })},
+		{Action: programs(func(c *Command) { c.Concurrency = 1000 })},
+	}
+	for i, b := range bad {
+		if err := SavePlaces(dir, []UsedPlace{b, {Action: table}}); err != nil {
+			t.Fatal(err)
+		}
+		u, err := LoadPlaces(dir)
+		if err != nil || len(u.Bad) != 1 || len(u.Places) != 1 || u.Places[0].Action.Name != "good" {
+			t.Errorf("%d, %+v: %v, bad are %v, good %v", i, b, err, u.Bad, u.Places)
+		}
+	}
+	good := []UsedPlace{
+		{Action: table},
+		{Action: Action{Name: "x", Type: TypeIptables, Chain: "TAILBAN", Sets: "tailban", Variant: VariantNft, Siblings: []string{"OTHER"}}},
+		{Action: programs(func(*Command) {}), Targets: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}},
+	}
+	if err := SavePlaces(dir, good); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := LoadPlaces(dir); err != nil || !reflect.DeepEqual(u.Places, good) || len(u.Bad) > 0 {
+		t.Errorf("%v, bad are %v, good %+v", err, u.Bad, u.Places)
 	}
 }

@@ -23,6 +23,9 @@ func (d *daemon) placesBefore() (before []*leaving) {
 		d.Log.Warn("whether an earlier daemon had other actions is not known: what these have put in stays, if there is any (see tailban teardown)", "err", err)
 		return nil
 	}
+	for _, err := range u.Bad {
+		d.Log.Warn("what an earlier daemon had somewhere is left alone, as no configuration can have it", "err", err)
+	}
 	now := enforcing(d.config)
 	for _, p := range u.Places {
 		if len(p.Targets) == 0 && slices.ContainsFunc(now, func(a config.Action) bool { return a.SamePlace(&p.Action) }) {
@@ -58,7 +61,10 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 		if u.Foreign != nil {
 			return nil, fmt.Errorf("its programs are not run, as somebody else could have named them: %w", u.Foreign)
 		}
-		return l, d.programsBefore(l)
+		if err := d.programsBefore(l); err != nil {
+			return nil, err
+		}
+		return l, nil
 	default:
 		return nil, fmt.Errorf("no action is of type %q", a.Type)
 	}

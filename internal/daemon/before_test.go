@@ -172,3 +172,18 @@ func TestProgramsNamedBySomebodyElse(t *testing.T) {
 		t.Error("it was run")
 	}
 }
+
+// What the list can't tell rightly keeps no daemon from running, and costs nothing
+// that is in use.
+func TestStartWithPlacesThatAreWrong(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, t.TempDir())
+	check(t, os.MkdirAll(s.state, 0o700))
+	check(t, config.SavePlaces(s.state, []config.UsedPlace{
+		{Action: config.Action{Name: "x", Type: config.TypeCommand, Command: &config.Command{Ban: []string{"/bin/true", "{port}"}, Unban: []string{"/bin/true"}, Batch: 1}}},
+		{Action: config.Action{Name: "y", Type: config.TypeNftables}},
+	}))
+	r := newReloadableAt(t, s, s.config(logOnly))
+	r.stop()
+	r.journal.want(t, 2, "what an earlier daemon had somewhere is left alone, as no configuration can have it")
+}
