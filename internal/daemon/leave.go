@@ -127,32 +127,23 @@ const atOnce = 32
 // unban has programs take out what they hold. Other programs may have put bans
 // into the same place since, and it can't be told whether they have: what their
 // action wants is banned again. If they take bans out in the very same way the
-// place is the same, and what is wanted stays.
+// place is the same, and what is wanted stays. A reload may replace these programs
+// meanwhile, so it is asked again each time which there are.
 func (d *daemon) unban(ctx context.Context, l *leaving) error {
 	entries, err := l.programs.List(ctx)
 	if err != nil {
 		return fmt.Errorf("list what it holds: %w", err)
 	}
-	var others []*enforcer
-	for _, e := range d.enforcers() {
-		if e.config.Type == config.TypeCommand {
-			others = append(others, e)
-		}
-	}
 	c := l.Action.Command
-	wanted := func(t netip.Prefix) bool {
-		return slices.ContainsFunc(others, func(e *enforcer) bool {
-			return slices.Equal(e.config.Command.Unban, c.Unban) && e.reconciler.Wants(t)
-		})
-	}
-	targets := targetsOf(entries, wanted)
+	targets := targetsOf(entries, d.wanted(c))
 	l.existed = l.existed || len(entries) > 0
 	l.left = nil
 	var failed error
 	for part := range slices.Chunk(targets, max(atOnce, c.Batch)) {
 		if ctx.Err() == nil && failed == nil {
+			part = slices.DeleteFunc(part, d.wanted(c))
 			err := l.programs.Apply(ctx, nil, part)
-			for _, e := range others {
+			for _, e := range d.commands() { // those of now, not of when it began
 				e.reconciler.Again(part)
 			}
 			if err == nil {
@@ -166,7 +157,7 @@ func (d *daemon) unban(ctx context.Context, l *leaving) error {
 	if len(l.left) > 0 && len(c.List) == 0 { // of a part that failed, some may be out
 		if entries, err := l.programs.List(context.WithoutCancel(ctx)); err == nil { // from memory
 			n := len(l.left)
-			l.left = targetsOf(entries, wanted)
+			l.left = targetsOf(entries, d.wanted(c))
 			l.cleared += n - len(l.left)
 		}
 	}
@@ -174,6 +165,20 @@ func (d *daemon) unban(ctx context.Context, l *leaving) error {
 		failed = ctx.Err()
 	}
 	return failed
+}
+
+// commands are the actions in use that run programs.
+func (d *daemon) commands() []*enforcer {
+	return slices.DeleteFunc(d.enforcers(), func(e *enforcer) bool { return e.config.Type != config.TypeCommand })
+}
+
+// wanted tells which targets are to stay where c puts them, as an action in use that
+// takes them out in the very same way wants them.
+func (d *daemon) wanted(c *config.Command) func(netip.Prefix) bool {
+	same := slices.DeleteFunc(d.commands(), func(e *enforcer) bool { return !slices.Equal(e.config.Command.Unban, c.Unban) })
+	return func(t netip.Prefix) bool {
+		return slices.ContainsFunc(same, func(e *enforcer) bool { return e.reconciler.Wants(t) })
+	}
 }
 
 // targetsOf are those of bans that are not to stay.

@@ -196,3 +196,35 @@ func TestReloadToProgramsThatAreMissing(t *testing.T) {
 	}
 	r.stop()
 }
+
+// Another reload replaces the new programs while those before take their bans out:
+// what is taken out from then on the newest ones put in again, though they can't see
+// that it is gone.
+func TestSecondReloadOfProgramsWhileClearing(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	s := newSite(t, t.TempDir())
+	text := func(unban string, keys ...string) string {
+		return atFirst + f.action("f", map[string]string{"unban": unban}, keys...)
+	}
+	r := newReloadableAt(t, s, s.config(text("", "concurrency = 2")))
+	const n = 20
+	for i := range n {
+		r.requests(fmt.Sprintf("198.51.100.%d", i+1), 1)
+	}
+	held := func() int {
+		entries, err := os.ReadDir(f.held)
+		check(t, err)
+		return len(entries)
+	}
+	wait(t, "the bans", func() bool { return held() == n })
+	began, gate := filepath.Join(f.dir, "began"), filepath.Join(f.dir, "gate")
+	f.program("unban", fmt.Sprintf(`: > %q; while [ ! -e %q ]; do sleep 0.02; done; rm -f "$1/$2"`, began, gate))
+	r.reload(text("--again"))
+	wait(t, "the clearing", func() bool { _, err := os.Stat(began); return err == nil })
+	r.reload(text("--again", `timeout = "9s"`))
+	check(t, os.WriteFile(gate, nil, 0o600))
+	r.cleared(2)
+	wait(t, "all bans again", func() bool { return held() == n })
+	r.stop()
+}
