@@ -97,7 +97,8 @@ type Reconciler struct {
 	contest contest
 	taken   uint64                    // how often changes were taken to be applied
 	applied uint64                    // up to which time they have been
-	news    chan struct{}             // closed when that changes; nil: nobody waits
+	ended   bool                      // Run has returned
+	news    chan struct{}             // closed when one of these changes; nil: nobody waits
 	kept    map[netip.Prefix]struct{} // what the action could not remove, and tells of
 	places  map[string]*place         // of an action that is Bounded
 	merged  map[netip.Prefix]*merged

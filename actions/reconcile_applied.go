@@ -2,11 +2,16 @@ package actions
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 )
 
+// ErrEnded is of who waits for a Reconciler whose Run has returned.
+var ErrEnded = errors.New("it has ended, and applies nothing any more")
+
 // Applied waits until all that is wanted now has been applied, or ctx is done.
-// Changes that come meanwhile are not waited for.
+// Changes that come meanwhile are not waited for. When Run returns, so does this,
+// with [ErrEnded].
 func (r *Reconciler) Applied(ctx context.Context) error {
 	r.mu.Lock()
 	need := r.taken
@@ -19,6 +24,10 @@ func (r *Reconciler) Applied(ctx context.Context) error {
 		if r.applied >= need {
 			r.mu.Unlock()
 			return nil
+		}
+		if r.ended {
+			r.mu.Unlock()
+			return ErrEnded
 		}
 		if r.news == nil {
 			r.news = make(chan struct{})
@@ -38,6 +47,19 @@ func (r *Reconciler) passedAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.applied = r.taken
+	r.tellWaiting()
+}
+
+// setEnded notes whether Run has returned.
+func (r *Reconciler) setEnded(ended bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = ended
+	r.tellWaiting()
+}
+
+// tellWaiting has those look again who wait for what is applied.
+func (r *Reconciler) tellWaiting() {
 	if r.news != nil {
 		close(r.news)
 		r.news = nil

@@ -53,6 +53,34 @@ func TestReconcilerApplied(t *testing.T) {
 	})
 }
 
+// Nobody waits for what has ended, and would never apply anything.
+func TestReconcilerAppliedAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fa := &fake{}
+		fa.interfere(script{onApply: func(context.Context, []actions.Entry, []netip.Prefix) error { return errors.New("broken") }})
+		r := actions.NewReconciler(actions.Options{Name: "test", Action: fa})
+		r.Set(pfx("10.0.0.1/32"), time.Now().Add(time.Hour))
+		ctx, cancel := context.WithCancel(t.Context())
+		go r.Run(ctx)
+		done := make(chan error, 1)
+		go func() { done <- r.Applied(t.Context()) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			if !errors.Is(err, actions.ErrEnded) {
+				t.Errorf("who waited is told: %v", err)
+			}
+		default:
+			t.Fatal("he waits on")
+		}
+		if err := r.Applied(t.Context()); !errors.Is(err, actions.ErrEnded) {
+			t.Errorf("who comes later is told: %v", err)
+		}
+	})
+}
+
 // What somebody has taken out is put in again, whatever the action lists; what is
 // not wanted is left out.
 func TestReconcilerAgain(t *testing.T) {

@@ -22,6 +22,8 @@ const lastTry = 2 * time.Second
 // is the only one to call the action's methods, but does not close it. No
 // failure ends it.
 func (r *Reconciler) Run(ctx context.Context) error {
+	r.setEnded(false)
+	defer r.setEnded(true)
 	next := time.NewTimer(r.opt.Interval)
 	defer next.Stop()
 	backoff := r.opt.MinBackoff

@@ -22,6 +22,10 @@ const (
 	leaveFor   = 5 * time.Minute
 	leaveSoon  = 30 * time.Second // after which it is said that it has to wait
 	leavePause = time.Second
+
+	// replacedSoon is a pause between an action's end and when another one is in
+	// use in its stead, which takes a reload a moment.
+	replacedSoon = 100 * time.Millisecond
 )
 
 // leaving is a place where bans were enforced and are not any more. It is cleared
@@ -40,29 +44,48 @@ type leaving struct {
 
 // leave clears places in the background, once after has what is wanted.
 func (d *daemon) leave(places []*leaving, after []*enforcer) {
+	spared := slices.DeleteFunc(d.enforcers(), func(e *enforcer) bool { return slices.Contains(after, e) })
 	d.places.Lock()
 	for _, l := range places {
-		l.part = startPart(d.reading, func(ctx context.Context) { d.clearWhenFree(ctx, l, after) })
+		l.part = startPart(d.reading, func(ctx context.Context) { d.clearWhenFree(ctx, l, after, spared) })
 	}
 	d.left = append(d.left, places...)
 	d.places.Unlock()
 	d.notePlaces()
 }
 
-// clearWhenFree clears a place as soon as that lets nobody in.
-func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after []*enforcer) {
+// applied waits until those in after have all bans; of those that are replaced
+// meanwhile, what is used in their stead, spared aside. It returns whom it waited
+// for in vain.
+func (d *daemon) applied(ctx context.Context, after, spared []*enforcer) (vain *enforcer) {
+	for i := 0; i < len(after); i++ {
+		err := after[i].reconciler.Applied(ctx)
+		if errors.Is(err, actions.ErrEnded) {
+			rest(ctx, replacedSoon)
+			after = slices.DeleteFunc(d.enforcers(), func(e *enforcer) bool { return !e.enforces || slices.Contains(spared, e) })
+			i = -1
+			continue
+		}
+		if err != nil {
+			return after[i]
+		}
+	}
+	return nil
+}
+
+// clearWhenFree clears a place as soon as that lets nobody in. That is when all of
+// after have the bans; it doesn't wait for those that are spared.
+func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []*enforcer) {
 	a := &l.Action
 	late := time.AfterFunc(leaveSoon, func() {
 		d.Log.Warn("the bans of an action that is not used any more stay where they are for now: what takes its place does not work yet",
 			"action", a.Name, "of", a.Place())
 	})
 	defer late.Stop()
-	for _, e := range after {
-		if e.reconciler.Applied(ctx) != nil {
-			d.Log.Warn("the bans of an action that is not used any more stay where they are, as what takes its place has not come to work; the next start looks after them",
-				"action", a.Name, "of", a.Place(), "waits_for", e.name)
-			return
-		}
+	if e := d.applied(ctx, after, spared); e != nil {
+		d.Log.Warn("the bans of an action that is not used any more stay where they are, as what takes its place has not come to work; the next start looks after them",
+			"action", a.Name, "of", a.Place(), "waits_for", e.name)
+		return
 	}
 	late.Stop()
 	limited, cancel := context.WithTimeout(ctx, leaveFor)

@@ -176,6 +176,28 @@ func TestReloadToProgramsThatFail(t *testing.T) {
 	r.stop()
 }
 
+// What takes an action's place never works, and is replaced: what it should have had
+// goes once the next one has the bans.
+func TestReloadOfProgramsThatFail(t *testing.T) {
+	t.Parallel()
+	first, second, third := newFolder(t), newFolder(t), newFolder(t)
+	s := newSite(t, t.TempDir())
+	r := newReloadableAt(t, s, s.config(atFirst+first.action("f", nil)))
+	r.requests("198.51.100.1", 1)
+	wait(t, "the ban", func() bool { return first.holds("198.51.100.1") })
+	second.program("ban", "exit 1")
+	third.program("ban", "exit 1")
+	r.reload(atFirst + second.action("f", nil))
+	r.reload(atFirst + third.action("f", nil))
+	if !first.holds("198.51.100.1") {
+		t.Fatal("the ban is gone, and nowhere else")
+	}
+	third.program("ban", `: > "$1/$2"`)
+	wait(t, "the ban to move", func() bool { return third.holds("198.51.100.1") && !first.holds("198.51.100.1") })
+	wait(t, "the list of places without the others", func() bool { return fmt.Sprint(s.places()) == "[f]" })
+	r.stop()
+}
+
 // What can be seen not to work is refused, and nothing has changed.
 func TestReloadToProgramsThatAreMissing(t *testing.T) {
 	t.Parallel()
