@@ -298,10 +298,21 @@ func (c *Command) Action() Action {
 // Prepare implements [Action]. It looks whether the programs are there and
 // fit to be run; what they need is theirs to make.
 func (c *Command) Prepare(ctx context.Context) error {
+	return c.fit(ctx, c.ban, c.unban, c.check, c.list)
+}
+
+// PrepareUnban is Prepare for who only takes bans out. The error wraps
+// [fs.ErrNotExist] if a program is not there.
+func (c *Command) PrepareUnban(ctx context.Context) error {
+	return c.fit(ctx, c.unban, c.check, c.list)
+}
+
+// fit looks at programs.
+func (c *Command) fit(ctx context.Context, programs ...argv.Template) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, t := range []argv.Template{c.ban, c.unban, c.check, c.list} {
+	for _, t := range programs {
 		if !t.Given() {
 			continue
 		}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package actions
 
 import (
@@ -6,10 +8,14 @@ import (
 	"net/netip"
 )
 
-// UnbanAll takes out all that an action lists, and returns how many bans that
-// were. The action must be prepared, if it needs that.
-func UnbanAll(ctx context.Context, a Action) (n int, err error) {
-	entries, err := a.List(ctx)
+// UnbanAll takes out all that programs list, or remember, and returns how many bans
+// that were. Those that take part are looked at before, as by Prepare; that ban need
+// not be there.
+func UnbanAll(ctx context.Context, c *Command) (n int, err error) {
+	if err := c.PrepareUnban(ctx); err != nil {
+		return 0, err
+	}
+	entries, err := c.List(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("list what it holds: %w", err)
 	}
@@ -17,5 +23,5 @@ func UnbanAll(ctx context.Context, a Action) (n int, err error) {
 	for i := range entries {
 		targets[i] = entries[i].Target
 	}
-	return len(targets), a.Apply(ctx, nil, targets)
+	return len(targets), c.Apply(ctx, nil, targets)
 }

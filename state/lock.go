@@ -40,6 +40,21 @@ func openLocked(path string) (*os.File, error) {
 	}
 }
 
+// InUse reports whether somebody has the state file at path open. It changes
+// nothing, and is false if there is no file.
+func InUse(path string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, explainOpen(path, err)
+	}
+	defer f.Close() // which unlocks it
+	free, err := flock(f)
+	return !free && err == nil, err
+}
+
 // tryLock returns nil and no error if it is worth trying again.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
@@ -23,39 +25,56 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 	for _, err := range u.Bad {
 		fmt.Fprintln(p.Err, "warning: what an earlier configuration had somewhere stays, as no configuration can have it:", term.Escape(err.Error()))
 	}
+	used, err := daemon.InUse(stateDir)
+	if err != nil {
+		fmt.Fprintln(p.Err, "warning: whether a daemon runs can't be told:", err)
+	}
 	var errs []error
+	left := []config.UsedPlace{}
 	for i := range u.Places {
 		a := &u.Places[i].Action
-		if slices.ContainsFunc(list, func(x config.Action) bool { return x.SamePlace(a) }) {
-			continue
+		gone := false
+		switch {
+		case slices.ContainsFunc(list, func(x config.Action) bool { return x.SamePlace(a) }):
+		case a.Type == config.TypeCommand && (used || err != nil):
+			fmt.Fprintf(p.Err, "warning: bans of action %s stay: the daemon with its state in %s runs, and may use it; stop it first\n", a.Name, stateDir)
+		case a.Type == config.TypeCommand:
+			var failed error
+			gone, failed = unbanLast(ctx, p, &u.Places[i], u)
+			errs = append(errs, failed)
+		default:
+			var failed error
+			gone, failed = tearDownPlace(ctx, p, a, list)
+			errs = append(errs, failed)
 		}
-		if a.Type == config.TypeCommand {
-			errs = append(errs, unbanLast(ctx, p, &u.Places[i], u))
-			continue
+		if !gone {
+			left = append(left, u.Places[i])
 		}
-		if err := tearDownPlace(ctx, p, a, list); err != nil {
-			errs = append(errs, err)
+	}
+	if !used && err == nil && u.Foreign == nil && len(left) < len(u.Places) {
+		if err := config.SavePlaces(stateDir, left); err != nil {
+			fmt.Fprintln(p.Err, "warning:", err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// tearDownPlace removes what one action has in the kernel, and none of others.
-func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []config.Action) error {
+// tearDownPlace removes what one action has in the kernel, and none of others. It
+// reports whether nothing is left.
+func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []config.Action) (gone bool, err error) {
 	var lock *actions.TableLock
 	var existed bool
-	var err error
 	switch a.Type {
 	case config.TypeNftables:
 		lock, err = actions.LockTable(a.Table)
 	case config.TypeIptables:
 		lock, err = actions.LockIptablesPart(daemon.IptablesOptions(a), daemon.IptablesUnshared(a, others))
 	default:
-		return fmt.Errorf("no action is of type %q", a.Type)
+		return false, fmt.Errorf("no action is of type %q", a.Type)
 	}
 	if err != nil {
 		fmt.Fprintf(p.Err, "warning: %s, which an earlier configuration had, stays: %v\n", a.Place(), err)
-		return nil
+		return false, nil
 	}
 	if a.Type == config.TypeNftables {
 		existed, err = actions.Teardown(ctx, actions.NftablesOptions{Table: a.Table})
@@ -65,32 +84,38 @@ func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []c
 	if existed && err == nil {
 		fmt.Fprintln(p.Out, a.Place(), "removed, which an earlier configuration had")
 	}
-	return errors.Join(err, lock.Close())
+	return err == nil, errors.Join(err, lock.Close())
 }
 
 // unbanLast has the programs of an earlier configuration take out what they list,
 // or could not take out before. Root runs nothing that somebody else could have
-// named.
-func unbanLast(ctx context.Context, p *Process, place *config.UsedPlace, u *config.UsedPlaces) error {
+// named. It reports whether nothing is left that could be done.
+func unbanLast(ctx context.Context, p *Process, place *config.UsedPlace, u *config.UsedPlaces) (gone bool, err error) {
 	a := &place.Action
 	if u.Foreign != nil {
 		sayLeft(p, place, u)
-		return nil
+		return false, nil
 	}
-	if len(a.Command.List) > 0 || len(place.Targets) == 0 {
-		return unbanAll(ctx, p, a)
+	if len(a.Command.List) == 0 && len(place.Targets) == 0 {
+		return false, unbanAll(ctx, p, a)
 	}
 	c, err := actions.NewCommand(daemon.CommandOptions(a))
 	if err != nil {
-		return fmt.Errorf("action %s: %w", a.Name, err)
+		return false, fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	c.Remember(place.Targets)
+	if len(a.Command.List) == 0 {
+		c.Remember(place.Targets)
+	}
 	n, err := actions.UnbanAll(ctx, c)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(p.Err, "warning: bans of action %s, which an earlier configuration had, may be left%s: its programs are gone (%v)\n", a.Name, known(place), err)
+		return true, nil
+	}
 	if err != nil {
-		return fmt.Errorf("action %s: %w", a.Name, err)
+		return false, fmt.Errorf("action %s: %w", a.Name, err)
 	}
 	fmt.Fprintf(p.Out, "%s of action %s taken out\n", plural(n, "ban"), a.Name)
-	return nil
+	return true, nil
 }
 
 // shownTargets is how many bans are named that are left.
@@ -100,20 +125,22 @@ const shownTargets = 10
 // anybody's.
 func sayLeft(p *Process, place *config.UsedPlace, u *config.UsedPlaces) {
 	a := &place.Action
-	which := ""
-	if n := len(place.Targets); n > 0 {
-		which = fmt.Sprintf(" (known are %d: ", n)
-		for i, t := range place.Targets[:min(n, shownTargets)] {
-			if i > 0 {
-				which += ", "
-			}
-			which += t.String()
-		}
-		if n > shownTargets {
-			which += ", …"
-		}
-		which += ")"
-	}
 	fmt.Fprintf(p.Err, "warning: bans of action %s, which an earlier configuration had, may be left%s; its programs are not run, as somebody else could have named them: %s; run teardown as the user of the daemon, or take the bans out by what you know to be in their place (%s says %q)\n",
-		term.Escape(a.Name), which, term.Escape(u.Foreign.Error()), term.Escape(u.Path), a.Command.Unban)
+		term.Escape(a.Name), known(place), term.Escape(u.Foreign.Error()), term.Escape(u.Path), a.Command.Unban)
+}
+
+// known names bans that are known to be in a place.
+func known(place *config.UsedPlace) string {
+	n := len(place.Targets)
+	if n == 0 {
+		return ""
+	}
+	var names []string
+	for _, t := range place.Targets[:min(n, shownTargets)] {
+		names = append(names, t.String())
+	}
+	if n > shownTargets {
+		names = append(names, "…")
+	}
+	return fmt.Sprintf(" (known are %d: %s)", n, strings.Join(names, ", "))
 }

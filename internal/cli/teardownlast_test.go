@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/state"
 )
 
 // lastSite is a configuration without actions, and a state folder that tells of
@@ -113,4 +115,57 @@ func TestTeardownRunsNothingThatTheDaemonsUserNames(t *testing.T) {
 	if r := s.teardown(); s.hasRun() || !strings.Contains(r.err, "is a symbolic link") {
 		t.Errorf("a link: run: %v, said %q", s.hasRun(), r.err)
 	}
+}
+
+// What a daemon that runs may use by another configuration is left alone.
+func TestTeardownOfAnotherConfigurationInUse(t *testing.T) {
+	s := newLastSite(t)
+	s.keep(config.UsedPlace{Action: config.Action{Name: "router", Type: config.TypeCommand, Command: s.programs()}})
+	held, _, err := state.Open(filepath.Join(s.state, "tailban.db"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.teardown()
+	if s.hasRun() || !strings.Contains(r.err, "warning: bans of action router stay: the daemon with its state in "+s.state+" runs") {
+		t.Errorf("run: %v, said %q", s.hasRun(), r.err)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.teardown(); !s.hasRun() || r.err != "" || !strings.Contains(r.out, "1 ban of action router taken out") {
+		t.Errorf("when it has ended: run: %v, said %q", s.hasRun(), r.both)
+	}
+	s.want(0)
+}
+
+// want compares how many places are still kept.
+func (s *lastSite) want(n int) {
+	s.Helper()
+	if u, err := config.LoadPlaces(s.state); err != nil || len(u.Places) != n {
+		s.Errorf("kept are %d places, want %d, %v", len(u.Places), n, err)
+	}
+}
+
+// Programs that are gone can take nothing out, now or later; those that somebody
+// else may change are not run.
+func TestTeardownOfProgramsThatCannotRun(t *testing.T) {
+	s := newLastSite(t)
+	c := s.programs()
+	c.Unban[0] = filepath.Join(s.state, "unban")
+	s.keep(config.UsedPlace{Action: config.Action{Name: "router", Type: config.TypeCommand, Command: c}})
+	s.write(c.Unban[0], "#!/bin/sh\ntouch $1\n")
+	if err := os.Chmod(c.Unban[0], 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.teardown(); s.hasRun() || r.code == exitOK || !strings.Contains(r.err, "may be changed by every user") {
+		t.Errorf("one that all may change: exit code %d, run: %v, said %q", r.code, s.hasRun(), r.err)
+	}
+	s.want(1)
+	if err := os.Remove(c.Unban[0]); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.teardown(); r.code != exitOK || !strings.Contains(r.err, "its programs are gone") {
+		t.Errorf("one that is gone: exit code %d, said %q", r.code, r.err)
+	}
+	s.want(0)
 }

@@ -187,3 +187,31 @@ func TestStartWithPlacesThatAreWrong(t *testing.T) {
 	r.stop()
 	r.journal.want(t, 2, "what an earlier daemon had somewhere is left alone, as no configuration can have it")
 }
+
+// Programs of before that others may change by now are not run, and it is tried at
+// the next start; those that are gone are forgotten.
+func TestProgramsBeforeThatCannotRun(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	s := newSite(t, t.TempDir())
+	r := newReloadableAt(t, s, s.config(atFirst+f.action("f", map[string]string{"list": "--all"})))
+	r.requests("198.51.100.1", 1)
+	wait(t, "the ban", func() bool { return f.holds("198.51.100.1") })
+	r.stop()
+	check(t, os.Chmod(filepath.Join(f.dir, "unban"), 0o777))
+	r = newReloadableAt(t, s, s.config(logOnly))
+	wait(t, "a word on it", func() bool {
+		return len(r.journal.said("bans of an action that is not used any more can't be taken out; the next start tries again (or: tailban teardown)")) == 1
+	})
+	r.stop()
+	if got := fmt.Sprint(s.places()); got != "[f]" || !f.holds("198.51.100.1") {
+		t.Errorf("kept are the places of %s, the ban: %v", got, f.holds("198.51.100.1"))
+	}
+	check(t, os.Remove(filepath.Join(f.dir, "unban")))
+	r = newReloadableAt(t, s, s.config(logOnly))
+	wait(t, "a word on it", func() bool {
+		return len(r.journal.said("bans of an action that is not used any more can't be taken out, as its programs are gone: it is forgotten")) == 1
+	})
+	wait(t, "the list without it", func() bool { return len(s.places()) == 0 })
+	r.stop()
+}

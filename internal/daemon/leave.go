@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
 	"time"
@@ -96,8 +97,12 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []
 			err = d.clear(limited, l)
 		}
 	}
+	gone := l.programs != nil && errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err == nil && !l.existed:
+	case gone: // it would be the same at each start
+		d.Log.Warn("bans of an action that is not used any more can't be taken out, as its programs are gone: it is forgotten",
+			"action", a.Name, "left", len(l.left), "by_hand", removal(a), "err", err)
 	case err == nil && l.programs != nil:
 		d.Log.Info("the bans of an action that is not used any more are taken out", "action", a.Name, "bans", l.cleared)
 	case err == nil:
@@ -114,7 +119,7 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []
 		d.Log.Error("an action is not used any more, but its bans can't be removed: they end at their time; the next start tries again (or: tailban teardown)",
 			"action", a.Name, "of", a.Place(), "by_hand", removal(a), "err", err)
 	}
-	if err == nil {
+	if err == nil || gone {
 		d.places.Lock()
 		d.left = slices.DeleteFunc(d.left, func(x *leaving) bool { return x == l })
 		d.places.Unlock()
@@ -153,6 +158,10 @@ const atOnce = 32
 // place is the same, and what is wanted stays. A reload may replace these programs
 // meanwhile, so it is asked again each time which there are.
 func (d *daemon) unban(ctx context.Context, l *leaving) error {
+	if err := l.programs.PrepareUnban(ctx); err != nil {
+		l.left = l.Targets
+		return err
+	}
 	entries, err := l.programs.List(ctx)
 	if err != nil {
 		return fmt.Errorf("list what it holds: %w", err)
