@@ -40,6 +40,8 @@ type leaving struct {
 
 	existed bool           // there was something
 	cleared int            // bans that programs have taken out
+	before  []*leaving     // of the same place, which this one takes over
+	over    bool           // another one has taken this one over
 	left    []netip.Prefix // that they could not take out
 }
 
@@ -48,10 +50,19 @@ func (d *daemon) leave(places []*leaving, after []*enforcer) {
 	spared := slices.DeleteFunc(d.enforcers(), func(e *enforcer) bool { return slices.Contains(after, e) })
 	d.places.Lock()
 	for _, l := range places {
-		l.part = startPart(d.reading, func(ctx context.Context) { d.clearWhenFree(ctx, l, after, spared) })
+		d.takeOver(l)
+		d.left = append(d.left, l)
+		l.part = startPart(d.reading, func(ctx context.Context) {
+			l.takeRest(ctx)
+			d.clearWhenFree(ctx, l, after, spared)
+		})
 	}
-	d.left = append(d.left, places...)
+	forgotten := d.limitLeft()
 	d.places.Unlock()
+	for _, l := range forgotten {
+		d.Log.Warn("bans of an action that is not used any more are forgotten, as there are too many such actions",
+			"action", l.Action.Name, "of", l.Action.Place(), "by_hand", removal(&l.Action))
+	}
 	d.notePlaces()
 }
 
@@ -84,11 +95,17 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []
 	})
 	defer late.Stop()
 	if e := d.applied(ctx, after, spared); e != nil {
+		if d.isOver(l) {
+			return
+		}
 		d.Log.Warn("the bans of an action that is not used any more stay where they are, as what takes its place has not come to work; the next start looks after them",
 			"action", a.Name, "of", a.Place(), "waits_for", e.name)
 		return
 	}
 	late.Stop()
+	if d.isOver(l) {
+		return
+	}
 	limited, cancel := context.WithTimeout(ctx, leaveFor)
 	defer cancel()
 	err := d.clear(limited, l)
@@ -96,6 +113,9 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []
 		if rest(limited, wait); limited.Err() == nil {
 			err = d.clear(limited, l)
 		}
+	}
+	if err != nil && d.isOver(l) {
+		return // the other one says how it went
 	}
 	gone := l.programs != nil && errors.Is(err, fs.ErrNotExist)
 	switch {

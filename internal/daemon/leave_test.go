@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tailban/tailban/internal/config"
 )
 
 // folder is a firewall made of files, one for each ban. What its programs are
@@ -249,4 +251,33 @@ func TestSecondReloadOfProgramsWhileClearing(t *testing.T) {
 	r.cleared(2)
 	wait(t, "all bans again", func() bool { return held() == n })
 	r.stop()
+}
+
+// Who changes a configuration back and forth while nothing can be taken out leaves
+// each place once.
+func TestReloadsBackAndForthLeaveAPlaceOnce(t *testing.T) {
+	t.Parallel()
+	f, g, s := newFolder(t), newFolder(t), newSite(t, t.TempDir())
+	r := newReloadableAt(t, s, s.config(atFirst+f.action("f", nil)))
+	r.requests("198.51.100.1", 1)
+	wait(t, "the ban", func() bool { return f.holds("198.51.100.1") })
+	for i := range 2 {
+		check(t, os.Chmod(filepath.Join(f.dir, "unban"), 0o777)) // so it isn't run
+		r.reload(atFirst + g.action("g", nil))
+		wait(t, "a word on it", func() bool {
+			return len(r.journal.said("bans of an action that is not used any more can't be taken out; the next start tries again (or: tailban teardown)")) == i+1
+		})
+		wait(t, "the list with each place once", func() bool { return fmt.Sprint(s.places()) == "[g f]" })
+		check(t, os.Chmod(filepath.Join(f.dir, "unban"), 0o755))
+		if i == 0 {
+			r.reload(atFirst + f.action("f", nil))
+			wait(t, "the ban to move", func() bool { return !g.holds("198.51.100.1") })
+		}
+	}
+	r.stop()
+	u, err := config.LoadPlaces(s.state)
+	check(t, err)
+	if len(u.Places) != 2 || len(u.Places[1].Targets) != 1 {
+		t.Errorf("kept are %+v", u.Places)
+	}
 }
