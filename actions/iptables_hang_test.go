@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/netlab"
 )
@@ -113,4 +115,63 @@ func TestIptablesHangsForLong(t *testing.T) {
 	until(t, "what the program has started to end", func() bool { return !runs(pid) })
 	r.Set(pfx("192.0.2.2/32"), time.Now().Add(time.Hour)) // while it rests
 	until(t, "a ban meanwhile", has("192.0.2.2/32"))
+}
+
+// Whoever is ended, others that run the same program at that time are not.
+func TestIptablesEndsNoRunOfOthers(t *testing.T) {
+	t.Parallel()
+	h := newHangable(t)
+	for _, name := range []string{"iptables", "ip6tables"} {
+		program(t, h.dir, name, fmt.Sprintf(`case "$*" in
+*-N*HUNG*) touch %[1]s/hangs; sleep 1000;;
+*-S*) if [ -e %[1]s/slow ]; then touch %[1]s/lists; while [ -e %[1]s/slow ]; do sleep 0.05; done; fi;;
+esac
+exec %[2]s-nft "$@"`, h.dir, name))
+	}
+	exists := func(name string) func() bool {
+		return func() bool { _, err := os.Stat(filepath.Join(h.dir, name)); return err == nil }
+	}
+	path, others := filepath.Join(h.dir, "iptables"), newNS(t)
+	hung := newIptables(t, others, actions.IptablesOptions{Path: path, Chain: "HUNG", Prefix: "hung"})
+	actions.LosePatience(hung, 2*time.Second)
+	ended, fine := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- hung.Prepare(t.Context()) }()
+	until(t, "one to hang", exists("hangs"))
+	check(t, os.WriteFile(h.dir+"/slow", nil, 0o600))
+	go func() { fine <- h.action.Prepare(t.Context()) }()
+	until(t, "another to list", exists("lists"))
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "took too long") {
+		t.Errorf("what hangs: %v", err)
+	}
+	check(t, os.Remove(h.dir+"/slow"))
+	check(t, <-fine)
+}
+
+// A program that ends but leaves something that holds its output is not waited for,
+// and nothing is changed as long as that is there.
+func TestIptablesLeavesSomethingBehind(t *testing.T) {
+	t.Parallel()
+	h := newHangable(t)
+	actions.LosePatience(h.action, 2*time.Second)
+	for _, name := range []string{"iptables", "ip6tables"} {
+		program(t, h.dir, name, fmt.Sprintf(`case "$*" in *-I*) if [ ! -e %[1]s/pid ]; then sleep 1000 & echo $! > %[1]s/pid.new; mv %[1]s/pid.new %[1]s/pid; fi;; esac
+exec %[2]s-nft "$@"`, h.dir, name))
+	}
+	do(t, h.ns, "iptables-nft -F INPUT")
+	began := time.Now()
+	err := h.action.Prepare(t.Context())
+	pid := h.hangs()
+	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGKILL) })
+	if err == nil || !strings.Contains(err.Error(), "took too long") || !runs(pid) {
+		t.Fatalf("Prepare returned %v, and what was left behind runs: %v", err, runs(pid))
+	}
+	if d := time.Since(began); d > 8*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	do(t, h.ns, "iptables-nft -F INPUT")
+	if err := h.action.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "still holds its output") {
+		t.Errorf("Prepare after that: %v", err)
+	}
+	check(t, unix.Kill(pid, unix.SIGKILL))
+	until(t, "it to work again", func() bool { return h.action.Prepare(t.Context()) == nil })
 }

@@ -33,6 +33,7 @@ type iptablesOf struct {
 	variant string
 	version [3]int
 	limit   time.Duration // of a run
+	netNS   int           // where it runs; 0: our own
 	ipt     *iptables.IPTables
 
 	// restore is the path of the program that makes several changes at once, if it
@@ -67,10 +68,16 @@ func newTool(ctx context.Context, path string, f ipFamily, limit time.Duration) 
 	if f.v6 {
 		proto = iptables.ProtocolIPv6
 	}
-	tool.ipt, err = iptables.New(iptables.Path(path), iptables.IPFamily(proto), iptables.Timeout(lockWait))
+	made := make(chan *iptables.IPTables, 1)
+	err = tool.bounded(ctx, func() error { // it asks as well
+		ipt, err := iptables.New(iptables.Path(path), iptables.IPFamily(proto), iptables.Timeout(lockWait))
+		made <- ipt
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for its version: %w", path, err)
 	}
+	tool.ipt = <-made
 	return tool, nil
 }
 

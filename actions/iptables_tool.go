@@ -129,6 +129,7 @@ func findTool(ctx context.Context, opt IptablesOptions, f ipFamily, limit time.D
 	if err != nil {
 		return nil, err
 	}
+	tool.netNS = opt.NetNS
 	if opt.Variant != "" && opt.Variant != tool.variant {
 		return nil, Permanent(fmt.Errorf("%s is iptables-%s, and iptables-%s is asked for", path, tool.variant, opt.Variant))
 	}

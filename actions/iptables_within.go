@@ -3,53 +3,83 @@
 package actions
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-iptables/iptables"
 	"golang.org/x/sys/unix"
 )
 
-// endAgain is how far apart a program that should end is looked for.
-const endAgain = 50 * time.Millisecond
+const (
+	// endAgain is how far apart a program that should end is looked for, and
+	// endPatience for how long that is waited for. Something that has left the
+	// program behind, and is not to be found, may hold its output for longer.
+	endAgain    = 50 * time.Millisecond
+	endPatience = time.Second
+)
 
-// within makes changes by go-iptables, which waits for its program however long
-// that takes. What takes too long is ended, with all that it has started.
+var errStillRuns = errors.New("an earlier run was ended for its time, but something it has started still holds its output: no change is made until that ends")
+
+// leftCalls counts the calls that go on and that nobody waits for, by program.
+// Whoever uses the program next has to know, be it another action.
+var leftCalls = calls{n: map[string]int{}}
+
+type calls struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *calls) add(path string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n[path] += n; c.n[path] == 0 {
+		delete(c.n, path)
+	}
+}
+
+func (c *calls) of(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[path] > 0
+}
+
+// within makes changes by go-iptables.
 func (tool *iptablesOf) within(ctx context.Context, change func(*iptables.IPTables) error) error {
-	limited, cancel := context.WithTimeout(ctx, tool.limit)
-	defer cancel()
+	return tool.bounded(ctx, func() error { return change(tool.ipt) })
+}
+
+// bounded calls go-iptables, which waits for its program however long that takes.
+// What takes too long is ended, with all that it has started. A call that doesn't
+// return even so is left, and there is no other before it does: nobody knows what
+// it may still change.
+func (tool *iptablesOf) bounded(ctx context.Context, call func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	done, watched := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-done:
-			return
-		case <-limited.Done():
-		}
-		tick := time.NewTicker(endAgain) // it may be about to be started
-		defer tick.Stop()
-		for {
-			endChildren(tool.path)
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	err := change(tool.ipt)
-	close(done)
-	<-watched
+	if leftCalls.of(tool.path) {
+		return fmt.Errorf("running %s: %w", tool.path, errStillRuns)
+	}
+	limited, cancel := context.WithTimeout(ctx, tool.limit)
+	defer cancel()
+	began, done := make(chan *forker, 1), make(chan error, 1)
+	go apart(func() {
+		done <- inNetNS(tool.netNS, func() error {
+			runtime.LockOSThread() // what it starts are children of this thread
+			defer runtime.UnlockOSThread()
+			began <- newForker()
+			return call()
+		})
+	})
+	var err error
+	select {
+	case err = <-done:
+	case <-limited.Done():
+		err = tool.end(began, done)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -61,49 +91,56 @@ func (tool *iptablesOf) within(ctx context.Context, change func(*iptables.IPTabl
 	return err
 }
 
-// endChildren ends the processes that we have started of a program, and theirs.
-func endChildren(path string) {
-	for _, pid := range childrenOf("self") {
-		if !slices.Contains(firstArgs(pid), path) {
+// end ends what a call has started, until the call returns or that takes too long.
+func (tool *iptablesOf) end(began <-chan *forker, done <-chan error) error {
+	var f *forker
+	select {
+	case err := <-done:
+		return err
+	case f = <-began:
+	}
+	enough := time.NewTimer(endPatience)
+	defer enough.Stop()
+	tick := time.NewTicker(endAgain) // it may be about to be started
+	for {
+		f.endChildren()
+		select {
+		case err := <-done:
+			tick.Stop()
+			return err
+		case <-tick.C:
 			continue
+		case <-enough.C:
 		}
-		for _, p := range append(descendants(pid), pid) {
-			_ = unix.Kill(p, unix.SIGKILL) // it may have ended by itself
-		}
+		break
 	}
-}
-
-// firstArgs are the first two arguments of a process: a script's second one is the
-// script.
-func firstArgs(pid int) []string {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil {
-		return nil // it is gone
-	}
-	args := strings.Split(string(bytes.TrimRight(b, "\x00")), "\x00")
-	return args[:min(2, len(args))]
-}
-
-// childrenOf lists the children of a process: of all its threads.
-func childrenOf(pid string) (pids []int) {
-	files, _ := filepath.Glob("/proc/" + pid + "/task/*/children") // the pattern is a good one
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue // the thread is gone
-		}
-		for _, f := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				pids = append(pids, n)
+	leftCalls.add(tool.path, 1)
+	tick.Reset(endPatience)
+	go func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				leftCalls.add(tool.path, -1)
+				return
+			case <-tick.C:
+				f.endChildren()
 			}
 		}
-	}
-	return pids
+	}()
+	return errTooLong
 }
 
-func descendants(pid int) (pids []int) {
-	for _, c := range childrenOf(strconv.Itoa(pid)) {
-		pids = append(append(pids, descendants(c)...), c)
+// apart calls f on a thread other than the first one, which is given the orphans
+// where we are the first process: these are nobody's to end.
+func apart(f func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
 	}
-	return pids
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	<-done
 }
