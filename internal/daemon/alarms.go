@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,24 +66,33 @@ func (a *alarms) goesOn(about string) bool {
 	return known
 }
 
-// keep forgets those of logs and actions that a configuration doesn't have.
-func (a *alarms) keep(c *config.Config) {
+// keep forgets those of logs that a configuration doesn't have and of actions that
+// nobody uses, and lists what these are.
+func (a *alarms) keep(c *config.Config) (gone []string) {
 	known := map[string]bool{}
 	for i := range c.Logs {
 		known["log "+c.Logs[i].Name] = true
 	}
-	for i := range c.Actions {
-		known["action "+c.Actions[i].Name] = true
+	for _, x := range enforcing(c) {
+		known["action "+x.Name] = true
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := len(a.open)
-	maps.DeleteFunc(a.open, func(about string, _ time.Time) bool {
-		of, _, _ := strings.Cut(about, ":")
-		return !known[of]
-	})
-	if len(a.open) != before {
-		a.change()
+	for about := range a.open {
+		if of, _, _ := strings.Cut(about, ":"); !known[of] {
+			delete(a.open, about)
+			gone = append(gone, of)
+			a.change()
+		}
+	}
+	slices.Sort(gone)
+	return slices.Compact(gone)
+}
+
+// dropAlarms ends those of what a configuration doesn't use: nobody else would.
+func (d *daemon) dropAlarms(c *config.Config) {
+	for _, of := range d.hub.alarms.keep(c) {
+		d.hub.publish(recovery(time.Now(), of+": no longer in use"))
 	}
 }
 
@@ -112,7 +122,6 @@ func (d *daemon) loadAlarms() {
 	a.mu.Lock()
 	maps.Copy(a.open, open)
 	a.mu.Unlock()
-	a.keep(d.Config)
 }
 
 // keepAlarms stores them whenever they change, until ctx is done.

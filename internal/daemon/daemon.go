@@ -234,6 +234,7 @@ func (d *daemon) run(ctx context.Context) error {
 		startPart(d.serving, func(ctx context.Context) { d.remember(ctx, engine.memory) })}
 	servers = append(servers, startPart(d.serving, d.keepAlarms))
 	d.useNotifiers(notifiers)
+	d.dropAlarms(d.config)
 	keeper := d.startKeeper()
 	d.hosts.start(d)
 	for _, e := range d.action {

@@ -282,7 +282,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	}
 	late = d.retire(n)
 	d.useNotifiers(n.notifiers)
-	d.hub.alarms.keep(n.config)
+	d.dropAlarms(n.config)
 	d.keepConfig(n.config)
 	d.mu.Lock()
 	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil
