@@ -49,6 +49,10 @@ type IptablesOptions struct {
 	Variant string
 	Path    string
 
+	// Contested says that somebody else fought for the first place before: that
+	// goes on until a while is calm.
+	Contested bool
+
 	Protected Protected    // nil: nothing is
 	Size      int          // of each set of bans, at most; 0: DefaultSize
 	NetNS     int          // descriptor of the network namespace to work in; 0: our own
@@ -138,7 +142,7 @@ var (
 // NewIptables returns the action. It does not look at anything yet.
 func NewIptables(opt IptablesOptions) *Iptables {
 	opt = opt.withDefaults()
-	return &Iptables{
+	t := &Iptables{
 		opt:   opt,
 		log:   opt.Log.With(slog.String("chain", opt.Chain)),
 		allow: slices.Clone(opt.Allow),
@@ -147,6 +151,11 @@ func NewIptables(opt IptablesOptions) *Iptables {
 		hasIPv6:  kernelHasIPv6,
 		patience: runPatience,
 	}
+	if opt.Contested {
+		t.order = order{repairs: orderRepairs - 1, pause: 1}
+		t.contested.Store(true)
+	}
+	return t
 }
 
 // Prepare implements [Action].

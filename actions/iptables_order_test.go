@@ -79,6 +79,24 @@ func TestIptablesContested(t *testing.T) {
 	})
 }
 
+// A fight outlives a restart.
+func TestIptablesContestedBefore(t *testing.T) {
+	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
+		opt.Contested = true
+		a := newIptables(t, newNS(t), opt)
+		for i := range 9 {
+			if !a.Contested() {
+				t.Fatalf("it is over after %d comparisons", i)
+			}
+			check(t, a.Prepare(t.Context()))
+		}
+		check(t, a.Prepare(t.Context()))
+		if a.Contested() {
+			t.Error("it is contested for ever")
+		}
+	})
+}
+
 // contester is an action that says by itself that it is contested.
 type contester struct {
 	fake

@@ -27,9 +27,12 @@ type Options struct {
 	Patience   time.Duration // for one call of the action, until it counts as failing; 0: DefaultPatience
 
 	Now func() time.Time // nil: time.Now
-	// Failed says that another reconciler of the action, before, was failing or
-	// contested: OnState is called when this one first works, too.
-	Failed bool
+	// Failed says that another reconciler of the action, before, was failing:
+	// OnState is called when this one first works, too. Contested says that it was
+	// contested: this one is until nothing has come for a while. An action that is a
+	// Contester has to know by itself.
+	Failed    bool
+	Contested bool
 
 	OnState func(State) // called while Run runs, when failing or being contested begins and when it is over, one call at a time; nil: nobody listens
 
@@ -150,7 +153,7 @@ func NewReconciler(o Options) *Reconciler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Reconciler{
+	r := &Reconciler{
 		opt:     o,
 		log:     o.Log.With(slog.String("action", o.Name)),
 		wake:    make(chan struct{}, 1),
@@ -161,6 +164,10 @@ func NewReconciler(o Options) *Reconciler {
 		places:  map[string]*place{},
 		merged:  map[netip.Prefix]*merged{},
 	}
+	if o.Contested {
+		r.goesOn(o.Now())
+	}
+	return r
 }
 
 // Set says that target should be banned until then. It waits for nothing, and

@@ -43,3 +43,28 @@ func TestSuccessorOfOneThatFailed(t *testing.T) {
 		}
 	})
 }
+
+// What somebody fought for with another reconciler is contested until there was a
+// calm while: to begin anew is no reason to say that it is over.
+func TestSuccessorOfOneThatWasContested(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var states []actions.State
+		r := actions.NewReconciler(actions.Options{
+			Name: "test", Action: &fake{}, Contested: true, Interval: time.Second,
+			OnState: func(s actions.State) { states = append(states, s) },
+		})
+		b := &bench{T: t, Reconciler: r, fake: &fake{}}
+		b.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := r.Stats(); !s.Contested || s.Since.IsZero() || len(states) != 0 {
+			t.Errorf("after a minute: %+v, told %+v", s.State, states)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if len(states) != 1 || states[0].Contested {
+			t.Errorf("told %+v", states)
+		}
+	})
+}

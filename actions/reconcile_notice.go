@@ -67,6 +67,14 @@ func (c *contest) over(now time.Time) bool {
 	return true
 }
 
+// goesOn takes up a fight that began before.
+func (r *Reconciler) goesOn(now time.Time) {
+	r.stats.Contested, r.stats.Since = true, now
+	if _, ok := r.opt.Action.(Contester); !ok {
+		r.contest = contest{delay: min(contestDelay, r.opt.Interval), latest: now}
+	}
+}
+
 // Watch listens to what others do to the action, for Run to repair it. It
 // blocks until ctx is done, which is success; no failure ends it. An action
 // that is no [Watcher] can't be listened to, and is only compared at the

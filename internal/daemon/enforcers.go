@@ -127,6 +127,7 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		e.teardown = func(ctx context.Context) (bool, error) { return actions.Teardown(ctx, o) }
 	case config.TypeIptables:
 		o := IptablesOptions(&a)
+		o.Contested = d.hub.alarms.goesOn(aboutContested(a.Name))
 		o.Allow, o.Protected, o.Size, o.Log = d.allow.all(), d.guard.Protected, setSize(c.MaxBans), log
 		e.action = actions.NewIptables(o)
 		e.beside = func() actions.Action { return actions.NewIptables(o) }
@@ -141,7 +142,8 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	if _, ok := e.action.(allower); ok {
 		e.allow = newSwap[[]netip.Prefix]()
 	}
-	o := actions.Options{Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name), Failed: d.failedBefore(a.Name)}
+	o := actions.Options{Name: a.Name, Action: e.action, Log: d.Log, Interval: a.Reconcile, OnState: d.stateChanged(a.Name)}
+	o.Failed, o.Contested = d.hub.alarms.goesOn(aboutFailing(a.Name)), d.hub.alarms.goesOn(aboutContested(a.Name))
 	if c := a.Command; c != nil { // a program that is late ends, and says so, before the action is late
 		o.Patience = max(actions.DefaultPatience, 2*c.Timeout)
 	}
@@ -278,11 +280,6 @@ func (d *daemon) stateChanged(name string) func(actions.State) {
 			d.hub.ends(s.Since, where+"bans are enforced again", over...)
 		}
 	}
-}
-
-// failedBefore reports whether it is told of an action that it doesn't work.
-func (d *daemon) failedBefore(name string) bool {
-	return d.hub.alarms.goesOn(aboutFailing(name)) || d.hub.alarms.goesOn(aboutContested(name))
 }
 
 func aboutFailing(action string) string   { return "action " + action + ": failing" }

@@ -137,7 +137,7 @@ func newLiveWith(t *testing.T, s *siteFiles, text string, instead map[string]act
 					e.allow = newSwap[[]netip.Prefix]()
 				}
 				e.reconciler = actions.NewReconciler(actions.Options{
-					Name: e.name, Action: a, Log: d.Log, OnState: d.stateChanged(e.name), Failed: d.failedBefore(e.name),
+					Name: e.name, Action: a, Log: d.Log, OnState: d.stateChanged(e.name), Failed: d.hub.alarms.goesOn(aboutFailing(e.name)),
 					MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, Patience: quickly,
 				})
 			}
