@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/notify"
 	"github.com/tailban/tailban/internal/wholefile"
 )
 
@@ -96,6 +97,15 @@ func (d *daemon) dropAlarms(c *config.Config) {
 	}
 }
 
+// forget forgets those that began after a time, and reports whether there are any.
+func (a *alarms) forget(after time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := len(a.open)
+	maps.DeleteFunc(a.open, func(_ string, since time.Time) bool { return since.After(after) })
+	return len(a.open) != before
+}
+
 // change has them stored. a.mu is held.
 func (a *alarms) change() {
 	select {
@@ -126,14 +136,9 @@ func (d *daemon) loadAlarms() {
 
 // keepAlarms stores them whenever they change, until ctx is done.
 func (d *daemon) keepAlarms(ctx context.Context) {
-	path, failing := filepath.Join(d.Config.StateDir, alarmsFile), false
+	failing := false
 	store := func() {
-		d.hub.alarms.mu.Lock()
-		b, err := json.Marshal(d.hub.alarms.open)
-		d.hub.alarms.mu.Unlock()
-		if err == nil {
-			err = wholefile.Write(path, b)
-		}
+		path, err := d.storeAlarms()
 		if err != nil && !failing {
 			d.Log.Warn("which troubles go on can't be stored: after a restart they may be told again", "path", path, "err", err)
 		}
@@ -151,5 +156,43 @@ func (d *daemon) keepAlarms(ctx context.Context) {
 		case <-d.hub.alarms.changed:
 			store()
 		}
+	}
+}
+
+func (d *daemon) storeAlarms() (path string, err error) {
+	path = filepath.Join(d.Config.StateDir, alarmsFile)
+	d.hub.alarms.mu.Lock()
+	b, err := json.Marshal(d.hub.alarms.open)
+	d.hub.alarms.mu.Unlock()
+	if err == nil {
+		err = wholefile.Write(path, b)
+	}
+	return path, err
+}
+
+// forgetUntold forgets the alarms that somebody was to be told of and was not, once
+// nobody is told any more: the next start tells them, twice to those who took them.
+func (d *daemon) forgetUntold() {
+	forgot := false
+	d.mu.Lock()
+	all := d.notifiers
+	d.mu.Unlock()
+	for _, n := range all {
+		s := n.Stats()
+		if s.Waiting == 0 || !n.Tells(notify.Alarm) {
+			continue
+		}
+		after := d.started // what is older was told by another daemon, or began anew
+		if s.Told.After(after) {
+			after = s.Told
+		}
+		forgot = d.hub.alarms.forget(after) || forgot
+	}
+	if !forgot || d.hangs {
+		return
+	}
+	_, err := answer(loadPatience, errors.New("it takes too long: does the disk hang?"), d.storeAlarms)
+	if err != nil {
+		d.Log.Warn("troubles that were not told won't be told by the next start: that can't be stored", "err", err)
 	}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -64,5 +65,37 @@ func TestAlarmOfActionThatIsNotUsedAfterRestartEnds(t *testing.T) {
 	r.stop()
 	r = newReloadableAt(t, s, s.config(atFirst+g.action("g", nil)+b.table("ops", "")))
 	wait(t, "its end", func() bool { return slices.Contains(b.told(), "recover") })
+	r.stop()
+}
+
+// An alarm that nobody took before a stop is told by the next start, once, and one
+// that was taken isn't told again.
+func TestAlarmThatWasNotToldIsToldByTheNextStart(t *testing.T) {
+	t.Parallel()
+	b, f, s := newInbox(t), newFolder(t), newSite(t, t.TempDir())
+	b.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	f.program("ban", "exit 1")
+	text := s.config(atFirst + f.action("f", nil) + b.table("ops", ""))
+	start := func() *reloadable {
+		r := newReloadableAt(t, s, text)
+		wait(t, "the failure", func() bool { return len(r.journal.said("bans are not enforced, trying again until they are")) > 0 })
+		return r
+	}
+	r := newReloadableAt(t, s, text)
+	r.requests("198.51.100.1", 1)
+	wait(t, "a try to tell", func() bool { return b.requests() > 0 })
+	r.stop()
+	b.mu.Lock()
+	b.answer = nil
+	b.mu.Unlock()
+	r = start()
+	wait(t, "the alarm", func() bool { return countOf(b, "alarm") == 1 })
+	r.stop()
+	r = start()
+	f.program("ban", `: > "$1/$2"`)
+	wait(t, "its end", func() bool { return countOf(b, "recover") == 1 })
+	if n := countOf(b, "alarm"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
 	r.stop()
 }

@@ -303,6 +303,7 @@ func (d *daemon) run(ctx context.Context) error {
 		d.hangs = !d.saveLastRegulars(engine.memory, engine.memories())
 	}
 	d.awaitNotifiers()
+	d.forgetUntold()
 	d.Log.Info("stopped; bans stay in force until their time is up")
 	return nil
 }

@@ -61,6 +61,7 @@ type Stats struct {
 
 	Sent    uint64    // messages that were taken
 	Last    time.Time // when the last one was
+	Told    time.Time // what was published before has been told, or refused
 	Waiting int       // events that are not told yet
 	Lost    uint64    // events in messages that the endpoint refused for good
 }
@@ -77,6 +78,7 @@ type Notifier struct {
 	pace  pace
 	next  digest
 	out   int // events of the message that is on its way
+	taken time.Time
 	stats Stats
 }
 
@@ -110,6 +112,9 @@ func (n *Notifier) Publish(ev Event) {
 	n.mu.Unlock()
 	n.awake()
 }
+
+// Tells reports whether events of a kind are told.
+func (n *Notifier) Tells(k Kind) bool { return n.kinds[k] }
 
 // Stats returns how it does now.
 func (n *Notifier) Stats() Stats {

@@ -183,7 +183,7 @@ func (n *Notifier) take() (message, bool) {
 	n.mu.Lock()
 	d := n.next
 	n.next = digest{}
-	n.out = d.total()
+	n.out, n.taken = d.total(), time.Now()
 	n.mu.Unlock()
 	if d.total() == 0 {
 		return message{}, false
@@ -195,7 +195,7 @@ func (n *Notifier) take() (message, bool) {
 func (n *Notifier) close(a answer, m message) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.out = 0
+	n.out, n.stats.Told = 0, n.taken
 	if a.refused {
 		n.stats.Lost += uint64(m.digest.total())
 		return
@@ -233,7 +233,7 @@ func (n *Notifier) Inherit(old *Notifier) {
 	n.next = d.and(&n.next)
 	n.stats.Sent += s.Sent
 	n.stats.Lost += s.Lost
-	n.stats.Last = s.Last
+	n.stats.Last, n.stats.Told = s.Last, s.Told
 	n.pace.tries = tries
 	n.mu.Unlock()
 	n.awake()
