@@ -61,6 +61,10 @@ type CommandOptions struct {
 	// was let go of: OnOverdue is called when none is, too.
 	WasOverdue bool
 
+	// Before is the action that this one replaces: what that could not take out is
+	// overdue still, and is tried by this one if Unban is equal. nil: there is none.
+	Before *Command
+
 	// Owner is the user whose the programs, and the folders that they are in, may
 	// be; beside root. 0: the user of this process.
 	Owner int
@@ -200,6 +204,7 @@ type Command struct {
 	mu     sync.Mutex
 	memory memory
 	stats  CommandStats
+	before *Command  // Before, as long as it has something overdue
 	late   time.Time // since when bans are overdue, as it was told; zero: none is
 
 	untried bool // WasOverdue, and nothing has been taken out since
@@ -236,6 +241,8 @@ func NewCommand(opt CommandOptions) (*Command, error) {
 		passed: make(chan struct{}, 1),
 		memory: newMemory(),
 	}
+	c.opt.Before = nil // it isn't kept for ever
+	c.succeed(opt.Before)
 	if err := errors.Join(c.parse(), opt.validate()); err != nil {
 		return nil, err
 	}

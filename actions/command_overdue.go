@@ -22,7 +22,7 @@ func (c *Command) Overdue() Overdue {
 
 // overdue is Overdue. c.mu must be held.
 func (c *Command) overdue(now time.Time) Overdue {
-	all := c.memory.overdue(now, c.opt.Expires)
+	all := c.allOverdue(now)
 	o := Overdue{Count: len(all), Since: now}
 	if o.Count > 0 && !c.late.IsZero() {
 		o.Since = c.late
@@ -38,11 +38,51 @@ func (c *Command) overdue(now time.Time) Overdue {
 	return o
 }
 
+// succeed takes over what the action before could not take out.
+func (c *Command) succeed(before *Command) {
+	if before == nil {
+		return
+	}
+	if !slices.Equal(before.opt.Unban, c.opt.Unban) {
+		c.before = before // its bans are elsewhere
+		return
+	}
+	now := time.Now()
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	for target, err := range before.memory.overdue(now, before.opt.Expires) {
+		// It has failed often enough: that it does again makes nothing fail.
+		c.memory.known[target] = &known{maybe: true, end: now, stuck: err, fails: manyFails, alone: true}
+	}
+	c.before = before.before
+}
+
+// allOverdue is what is overdue, with what the one before could not take out and
+// isn't banned again. c.mu must be held.
+func (c *Command) allOverdue(now time.Time) map[netip.Prefix]error {
+	all := c.memory.overdue(now, c.opt.Expires)
+	if c.before == nil {
+		return all
+	}
+	c.before.mu.Lock()
+	old := c.before.allOverdue(now)
+	c.before.mu.Unlock()
+	if len(old) == 0 {
+		c.before = nil
+	}
+	for target, err := range old {
+		if k := c.memory.known[target]; k == nil || !k.held {
+			all[target] = err
+		}
+	}
+	return all
+}
+
 // OverdueAt implements [Overstayer].
 func (c *Command) OverdueAt(address netip.Addr) (bans []OverdueBan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for target, err := range c.memory.overdue(time.Now(), c.opt.Expires) {
+	for target, err := range c.allOverdue(time.Now()) {
 		if target.Contains(address) {
 			bans = append(bans, OverdueBan{Target: target, Err: err})
 		}

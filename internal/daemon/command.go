@@ -13,6 +13,9 @@ func (d *daemon) useCommand(e *enforcer, a *config.Action, log *slog.Logger) err
 	o := CommandOptions(a)
 	o.Protected, o.Log, o.OnOverdue = d.guard.Protected, log, d.overdueChanged(a.Name)
 	o.WasOverdue = d.hub.alarms.goesOn(aboutOverdue(a.Name))
+	if old := d.enforcer(a.Name); old != nil && len(o.List) == 0 { // a list would show what it can't take out
+		o.Before = old.programs
+	}
 	c, err := actions.NewCommand(o)
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)

@@ -70,3 +70,36 @@ unban = ["/bin/sh", "-c", "test ! -e `+stuck+` || exec sh -c 'echo busy; exit 4'
 		t.Errorf("explained as %q", x.Text)
 	}
 }
+
+// What can't be taken out is overdue after a reload that changes the action, too:
+// it is tried again, and over when that succeeds.
+func TestOverdueBanOutlivesReload(t *testing.T) {
+	t.Parallel()
+	f, b, s := newFolder(t), newInbox(t), newSite(t, t.TempDir())
+	f.program("unban", "exit 4")
+	text := func(keys ...string) string {
+		return strings.Replace(atFirst, "1h", "1s", 1) + f.action("f", nil, keys...) + b.table("ops", "")
+	}
+	r := newReloadableAt(t, s, s.config(text()))
+	status := func() *control.Status {
+		st, err := r.client.Status(t.Context())
+		check(t, err)
+		return st
+	}
+	r.requests("198.51.100.1", 1)
+	wait(t, "the alarm", func() bool { return countOf(b, "alarm") == 1 })
+	for _, timeout := range []string{"8s", "9s"} {
+		r.reload(text(`timeout = "` + timeout + `"`))
+		pass := status().Actions[0].LastPass
+		wait(t, "another comparison", func() bool { now := status().Actions[0].LastPass; return !now.IsZero() && now.After(pass) })
+		if st := status(); st.Healthy || st.Actions[0].Overdue != 1 || !f.holds("198.51.100.1") {
+			t.Errorf("timeout %s: healthy %t, %+v", timeout, st.Healthy, st.Actions[0])
+		}
+	}
+	if told := r.journal.said("no ban is enforced beyond its end any longer"); len(told) > 0 || countOf(b, "recover") > 0 {
+		t.Errorf("said %v, told %v", told, b.told())
+	}
+	f.program("unban", `rm -f "$1/$2"`)
+	wait(t, "its end", func() bool { return countOf(b, "recover") == 1 && status().Healthy })
+	r.stop()
+}
