@@ -98,9 +98,15 @@ func (t *Iptables) prepareFamily(ctx context.Context, tool *iptablesOf) (found [
 				want.name, tool.path, len(t.shown[key]), len(want.rules))
 		}
 	}
+	opt := t.opt
+	for name, rules := range have {
+		if likeOurs(name, rules) {
+			opt.Siblings = append(slices.Clip(opt.Siblings), name)
+		}
+	}
 	for _, parent := range parents {
 		rules, there := have[parent]
-		if !there || jumpsFirst(t.opt, parent, rules) {
+		if !there || jumpsFirst(opt, parent, rules) {
 			continue
 		}
 		if slices.Contains(rules, jump(t.opt)) {
@@ -117,7 +123,8 @@ func (t *Iptables) prepareFamily(ctx context.Context, tool *iptablesOf) (found [
 	return found, misplaced, nil
 }
 
-// read lists our chains and their parents, as far as they are there.
+// read lists our chains and their parents, as far as they are there, and the first
+// chains of other daemons of ours.
 func (tool *iptablesOf) read(ctx context.Context, opt IptablesOptions) (map[string][]string, error) {
 	chains, err := tool.list(ctx)
 	if err != nil {
@@ -127,6 +134,11 @@ func (tool *iptablesOf) read(ctx context.Context, opt IptablesOptions) (map[stri
 	for _, name := range slices.Concat([]string{opt.Chain, banChain(opt)}, parents) {
 		// Those of the kernel's own are made by the first rule in them.
 		if rules, there := chains[name]; there || name == chainInput || name == chainForward {
+			have[name] = rules
+		}
+	}
+	for name, rules := range chains {
+		if _, there := chains[name+"-BAN"]; there && likeOurs(name, rules) {
 			have[name] = rules
 		}
 	}

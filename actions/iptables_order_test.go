@@ -44,6 +44,23 @@ func TestIptablesSiblings(t *testing.T) {
 	})
 }
 
+// Two daemons of ours don't know of each other, and share the first places as well.
+func TestIptablesSiblingsOfAnotherDaemon(t *testing.T) {
+	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
+		ns := newNS(t)
+		other := opt
+		other.Chain, other.Prefix, other.Ports = "OTHER", "other", []uint16{22}
+		a, b := preparedIptables(t, ns, opt), preparedIptables(t, ns, other)
+		for range 3 {
+			check(t, a.Prepare(t.Context()))
+			check(t, b.Prepare(t.Context()))
+		}
+		if a.Repairs()+b.Repairs() > 0 {
+			t.Errorf("they take each other for damage: %d and %d repairs", a.Repairs(), b.Repairs())
+		}
+	})
+}
+
 // Somebody else who wants the first place as well is backed off from, which can be
 // seen, and is over when he gives up. A jump that is gone is put back at once.
 func TestIptablesContested(t *testing.T) {

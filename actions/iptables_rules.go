@@ -104,6 +104,15 @@ func portMatches(ports []uint16, tracked bool) (matches []string) {
 // jump is the rule by which a chain of somebody else's leads to ours.
 func jump(opt IptablesOptions) string { return "-j " + opt.Chain }
 
+// likeOurs reports whether a chain has rules as the first of our chains has, of
+// whatever action: another daemon of ours is not to be fought with.
+func likeOurs(name string, rules []string) bool {
+	if len(rules) < 2 || !strings.HasPrefix(rules[0], "-m set --match-set ") || !strings.HasSuffix(rules[0], " src -j RETURN") {
+		return false
+	}
+	return !slices.ContainsFunc(rules[1:], func(rule string) bool { return !strings.HasSuffix(rule, "-g "+name+"-BAN") })
+}
+
 // jumpsFirst reports whether our jump comes first in a chain with these rules,
 // or behind those of our other actions alone. In FORWARD, Docker's to DOCKER-USER,
 // where ours is first as well, may be above it.
