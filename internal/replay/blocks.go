@@ -16,8 +16,10 @@ type blocks struct {
 	r       io.Reader
 	maxLine int
 	buf     []byte
-	n       int // bytes of buf filled
-	kept    int // where in buf the part not yet given out begins
+	n       int  // bytes of buf filled
+	kept    int  // where in buf the part not yet given out begins
+	seen    int  // where in buf the part begins that may have line feeds
+	long    bool // of the line at kept the beginning was given out
 	offset  int64
 	eof     bool
 	err     error // met behind what has been read; told once that is given out
@@ -37,12 +39,15 @@ func newBlocks(r io.Reader, maxLine int) *blocks {
 
 // next returns the next block, valid until the call after, or io.EOF.
 func (b *blocks) next() (block, error) {
+	b.skip()
 	for {
 		rest := b.buf[b.kept:b.n]
-		if i := bytes.LastIndexByte(rest, '\n'); i >= 0 {
-			return b.take(i+1, false), nil
-		}
+		i := bytes.LastIndexByte(b.buf[b.seen:b.n], '\n')
+		size := b.seen - b.kept + i + 1
+		b.seen = b.n
 		switch {
+		case i >= 0:
+			return b.take(size, false), nil
 		case b.err != nil:
 			return block{}, b.err
 		case b.eof && len(rest) == 0:
@@ -50,7 +55,8 @@ func (b *blocks) next() (block, error) {
 		case b.eof && len(rest) <= b.maxLine:
 			return b.take(len(rest), false), nil
 		case len(rest) > b.maxLine:
-			return b.long()
+			b.long = true
+			return b.take(b.maxLine, true), nil
 		}
 		b.fill()
 	}
@@ -63,29 +69,35 @@ func (b *blocks) take(n int, cut bool) block {
 	return out
 }
 
-// long gives out the beginning of a line that is too long, and skips the rest
-// of it.
-func (b *blocks) long() (block, error) {
-	out := block{data: bytes.Clone(b.buf[b.kept : b.kept+b.maxLine]), offset: b.offset, cut: true}
-	for {
+// skip skips what is left of a line that is too long.
+func (b *blocks) skip() {
+	for b.long {
 		rest := b.buf[b.kept:b.n]
 		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
 			b.take(i+1, true)
-			return out, nil
+			b.long = false
+		} else {
+			b.take(len(rest), true)
 		}
-		b.take(len(rest), true)
-		if b.eof || b.err != nil {
-			return out, nil
+		b.seen = b.kept
+		if b.long {
+			if b.eof || b.err != nil {
+				return
+			}
+			b.fill()
 		}
-		b.fill()
 	}
 }
 
-// fill moves what is kept to the front and reads behind it.
+// fill moves what is kept to the front and reads behind it, never more than
+// blockSize: a log whose lines may be long has short ones mostly.
 func (b *blocks) fill() {
-	b.n = copy(b.buf, b.buf[b.kept:b.n])
-	b.kept = 0
-	n, err := b.r.Read(b.buf[b.n:])
+	if b.kept > 0 {
+		b.n = copy(b.buf, b.buf[b.kept:b.n])
+		b.seen -= b.kept
+		b.kept = 0
+	}
+	n, err := b.r.Read(b.buf[b.n:min(b.n+blockSize, len(b.buf))])
 	b.n += n
 	switch {
 	case errors.Is(err, io.EOF):

@@ -110,3 +110,34 @@ func TestBlocksLongLine(t *testing.T) {
 		t.Errorf("the buffer has grown to %d", len(b.buf))
 	}
 }
+
+// sizes notes how much is read at a time at most.
+type sizes struct {
+	in   io.Reader
+	most int
+}
+
+func (s *sizes) Read(b []byte) (int, error) {
+	s.most = max(s.most, len(b))
+	return s.in.Read(b)
+}
+
+// Blocks of short lines are as small where a line may be long.
+func TestBlocksOfShortLines(t *testing.T) {
+	r := &sizes{in: strings.NewReader(strings.Repeat("a short line\n", 1<<20))}
+	b := newBlocks(r, 16<<20)
+	most := 0
+	for {
+		blk, err := b.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(blk.data))
+	}
+	if r.most > blockSize || most > blockSize+20 {
+		t.Errorf("up to %d bytes read at a time, blocks of up to %d", r.most, most)
+	}
+}
