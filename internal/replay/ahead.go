@@ -8,9 +8,18 @@ import (
 	"github.com/tailban/tailban/parser"
 )
 
-// batchesAhead is how many batches there are of a file: one that the engine is
-// at, one that is being parsed, and one between them.
-const batchesAhead = 3
+const (
+	// batchesAhead is how many batches there are of a file: one that the engine
+	// is at, one that is being parsed, and one between them.
+	batchesAhead = 3
+
+	// batchLines is how many lines a batch has at most. What is known of a line
+	// takes more than most lines do, and very much more than an empty one.
+	batchLines = 256
+
+	// filesAhead is of how many files lines are parsed ahead at the same time.
+	filesAhead = 4
+)
 
 // ahead parses a file's lines on a goroutine of its own, in batches, while the
 // engine takes those before them: two cores are used, and since each of both
@@ -21,13 +30,14 @@ type ahead struct {
 	done chan struct{} // closed: nobody takes batches any more
 }
 
-// batch is a block of lines that are parsed, or what came in place of one.
+// batch is some lines of a block that are parsed, or what came in place of them.
 type batch struct {
 	lines  []parsed
-	data   []byte // that they are in
-	texts  []byte // of their events, if they aren't in data
-	offset int64  // of data in the file
-	err    error  // there is no more, since: nothing else is set then
+	data   []byte          // that they are in
+	ends   [batchLines]int // where in data
+	texts  []byte          // of their events, if they aren't in data
+	offset int64           // of data in the file
+	err    error           // there is no more, since: nothing else is set then
 }
 
 // parsed is a line, and what it says.
@@ -40,17 +50,22 @@ type parsed struct {
 
 // parseAhead begins to parse ahead.
 func (r *reader) parseAhead() {
+	r.ahead = newAhead()
+	go r.ahead.run(r.blocks, r.format, r.limit)
+}
+
+func newAhead() *ahead {
 	a := &ahead{full: make(chan *batch, batchesAhead), free: make(chan *batch, batchesAhead), done: make(chan struct{})}
 	for range batchesAhead {
 		a.free <- new(batch)
 	}
-	r.ahead = a
-	go a.run(r.blocks, r.format, r.limit)
+	return a
 }
 
 // run parses until the file's end or until nobody takes batches any more.
 func (a *ahead) run(in *blocks, format parser.Format, limit int) {
 	keep := !parser.Stateless(format)
+	var rest block // lines that are in no batch yet
 	for {
 		var b *batch
 		select {
@@ -58,7 +73,12 @@ func (a *ahead) run(in *blocks, format parser.Format, limit int) {
 		case <-a.done:
 			return
 		}
-		b.fill(in, format, limit, keep)
+		if len(rest.data) == 0 {
+			rest, b.err = in.next()
+		}
+		if b.err == nil {
+			b.parse(b.fill(&rest), rest.cut, format, limit, keep)
+		}
 		a.full <- b // has room for all there are
 		if b.err != nil {
 			return
@@ -66,26 +86,47 @@ func (a *ahead) run(in *blocks, format parser.Format, limit int) {
 	}
 }
 
-// fill reads and parses a block. keep says that the format's events are not
-// valid for longer than until its next line.
-func (b *batch) fill(in *blocks, format parser.Format, limit int, keep bool) {
-	b.lines, b.texts = b.lines[:0], b.texts[:0]
-	x, err := in.next()
-	if err != nil {
-		b.err = err
-		return
-	}
-	b.data, b.offset = append(b.data[:0], x.data...), x.offset
-	for rest := b.data; len(rest) > 0; {
-		line := rest
-		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
-			line, rest = rest[:i], rest[i+1:]
-		} else {
-			rest = nil
+// fill takes lines out of a block, and returns where each ends. They are copied,
+// as the block is read into again.
+func (b *batch) fill(from *block) []int {
+	b.reset()
+	ends, size := b.ends[:0], 0
+	for rest := from.data; len(rest) > 0 && len(ends) < batchLines && size < blockSize; rest = from.data[size:] {
+		n := bytes.IndexByte(rest, '\n') + 1
+		if n == 0 {
+			n = len(rest)
 		}
-		p := b.add()
-		p.line = line
-		line, p.cut = bounded(line, x.cut, limit)
+		size += n
+		ends = append(ends, size)
+	}
+	b.data, b.offset = append(b.data, from.data[:size]...), from.offset
+	from.data, from.offset = from.data[size:], from.offset+int64(size)
+	return ends
+}
+
+// reset empties a batch. What some long lines have made large isn't kept.
+func (b *batch) reset() {
+	for _, buf := range []*[]byte{&b.data, &b.texts} {
+		if *buf = (*buf)[:0]; cap(*buf) > 2*blockSize {
+			*buf = nil
+		}
+	}
+	if b.lines = b.lines[:0]; b.lines == nil {
+		b.lines = make([]parsed, 0, batchLines)
+	}
+}
+
+// parse parses the lines, each of which ends at one of ends. keep says that the
+// format's events are not valid for longer than until its next line.
+func (b *batch) parse(ends []int, cut bool, format parser.Format, limit int, keep bool) {
+	b.lines = b.lines[:len(ends)]
+	from := 0
+	for i, end := range ends {
+		p := &b.lines[i] // with whatever was there before
+		p.line = bytes.TrimSuffix(b.data[from:end], lineFeed)
+		from = end
+		var line []byte
+		line, p.cut = bounded(p.line, cut, limit)
 		p.err = format.Parse(line, p.cut, &p.ev)
 		if keep {
 			b.texts = p.ev.Keep(b.texts)
@@ -93,15 +134,7 @@ func (b *batch) fill(in *blocks, format parser.Format, limit int, keep bool) {
 	}
 }
 
-// add makes room for one more line, with whatever was there before.
-func (b *batch) add() *parsed {
-	if n := len(b.lines); n < cap(b.lines) {
-		b.lines = b.lines[:n+1]
-	} else {
-		b.lines = append(b.lines, parsed{})
-	}
-	return &b.lines[len(b.lines)-1]
-}
+var lineFeed = []byte{'\n'}
 
 // nextParsed is next for a file whose lines are parsed ahead.
 func (r *reader) nextParsed() error {

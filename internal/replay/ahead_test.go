@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/tailban/tailban/parser"
 )
 
 // logLines writes lines of a log, ordinary ones and others, for a format.
@@ -92,18 +94,24 @@ func TestParsedAheadIsNoDifferent(t *testing.T) {
 				}
 			}
 
+			// Short lines and empty ones, many to a block, among others.
+			short := bytes.Join([][]byte{bytes.Repeat([]byte("\n"), 100_000), log, bytes.Repeat([]byte("a\n\n"), 50_000), log[:1<<17]}, nil)
+			if got, want := run(2, &pieces{bytes.NewReader(short), r}, stdin), run(1, bytes.NewReader(short), stdin); got != want {
+				t.Fatalf("short lines on two cores:\n%s\nwant:\n%s", got, want)
+			}
+
 			// Several files: each after the other, and at the same time.
 			dir := t.TempDir()
 			var names []string
 			rest := bytes.SplitAfter(log, []byte("\n"))
-			for i, lines := range [][][]byte{rest[:5000], rest[5000:12_000], rest[12_000:], rest[:3000]} {
+			for i, lines := range [][][]byte{rest[:5000], rest[5000:12_000], rest[12_000:], rest[:3000], rest[:1000], rest[500:2000]} {
 				name := filepath.Join(dir, fmt.Sprint(i))
 				if err := os.WriteFile(name, bytes.Join(lines, nil), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				names = append(names, name)
 			}
-			for n := 2; n <= 4; n++ {
+			for n := 2; n <= len(names); n++ {
 				if got, want := run(2, nil, names[:n]...), run(1, nil, names[:n]...); got != want {
 					t.Fatalf("%d files on two cores:\n%s\nwant:\n%s", n, got, want)
 				}
@@ -123,5 +131,70 @@ func TestParsedAheadFails(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), io.ErrNoProgress.Error()) || !strings.Contains(out.String(), "lines") {
 			t.Errorf("%d cores: %v\n%s", cores, err, out.String())
 		}
+	}
+}
+
+// What is parsed ahead is bounded, however short the lines are and however long
+// they may be; and long ones that there were don't count for ever.
+func TestParsedAheadIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20) + "\n"
+	for what, in := range map[string]string{
+		"line feeds":              strings.Repeat("\n", 1<<20),
+		"short lines":             strings.Repeat("a b c\n", 1<<18),
+		"short ones after a long": long + strings.Repeat("a b c\n", 1<<18),
+		"ordinary lines":          string(logLines(rand.New(rand.NewPCG(5, 6)), "nginx-json", 5000)),
+	} {
+		format, err := parser.NewFormat("nginx-json") // whose events are kept
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := newBlocks(strings.NewReader(in), 16<<20)
+		a := newAhead()
+		go a.run(blocks, format, 16<<20)
+		lines := 0
+		for {
+			b := <-a.full
+			if b.err != nil {
+				break
+			}
+			lines += len(b.lines)
+			if cap(b.lines) > batchLines {
+				t.Fatalf("%s: a batch has room for %d lines", what, cap(b.lines))
+			}
+			if room := cap(b.data) + cap(b.texts); room > 4*blockSize+2*len(b.data) {
+				t.Fatalf("%s: a batch of %d bytes has room for %d", what, len(b.data), room)
+			}
+			a.free <- b
+		}
+		if want := strings.Count(in, "\n"); lines < want || lines > want+1 {
+			t.Errorf("%s: %d lines, want %d", what, lines, want)
+		}
+	}
+}
+
+// Of many files that are open at the same time a few are parsed ahead.
+func TestParsedAheadIsForFewFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(name, logLines(rand.New(rand.NewPCG(7, 8)), "nginx", 10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := parse(t, generatorJail)
+	r := &replay{Options: Options{Cores: 2}, conf: cfg.Logs[0], limit: 1024}
+	var open []*reader
+	for range 10 {
+		x, err := r.open(name, open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.close()
+		open = append(open, x)
+	}
+	if n := parsedAhead(open); n != filesAhead {
+		t.Errorf("%d of 10 files are parsed ahead", n)
+	}
+	if x, err := r.open(name, open[filesAhead-1:]); err != nil || x.ahead == nil {
+		t.Errorf("one is at its end: the next isn't parsed ahead, %v", err)
+	} else {
+		x.close()
 	}
 }

@@ -129,7 +129,7 @@ func (r *replay) lines(ctx context.Context) error {
 			return r.stopped(open)
 		}
 		for len(pending) > 0 && (len(open) == 0 || now != 0 && pending[0].first <= now) {
-			x, err := r.open(pending[0].name)
+			x, err := r.open(pending[0].name, open)
 			if err != nil {
 				return err
 			}
@@ -198,7 +198,8 @@ func without(open []*reader, x *reader) []*reader {
 	return rest
 }
 
-func (r *replay) open(name string) (*reader, error) {
+// open opens a file beside others that are open.
+func (r *replay) open(name string, others []*reader) (*reader, error) {
 	in, err := open(name, r.stdin)
 	if err != nil {
 		return nil, err
@@ -209,10 +210,22 @@ func (r *replay) open(name string) (*reader, error) {
 		return nil, err
 	}
 	x := newReader(name, &input{unwrapped(in, &r.conf), in.Close}, r.limit, f)
-	if r.cores() > 1 && (parser.Stateless(f) || len(r.inputs) == 1) {
+	if r.cores() > 1 && parsedAhead(others) < filesAhead && (parser.Stateless(f) || len(r.inputs) == 1) {
 		x.parseAhead()
 	}
 	return x, nil
+}
+
+// parsedAhead is how many files have their lines parsed ahead. Those of others
+// are parsed when they are looked at: they need no memory for that.
+func parsedAhead(open []*reader) int {
+	n := 0
+	for _, x := range open {
+		if x.ahead != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // cores is how many processor cores there are to use.
