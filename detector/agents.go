@@ -15,7 +15,7 @@ const (
 // case of ASCII letters. The zero value finds nothing.
 type agents struct {
 	needles [][]byte
-	many    *literals // of all needles, if they are many
+	many    *literals // of all needles, if they are many and looked for by themselves
 }
 
 func newAgents(texts []string) agents {
@@ -23,14 +23,22 @@ func newAgents(texts []string) agents {
 	for _, t := range texts {
 		a.needles = append(a.needles, appendLower(nil, []byte(t)))
 	}
-	if len(a.needles) > fewNeedles {
-		texts := make([]literal, len(a.needles))
-		for i, n := range a.needles {
-			texts[i] = literal{n, []uint64{1}}
-		}
-		a.many = newLiterals(texts, 1)
-	}
 	return a
+}
+
+// index has many texts be found in one pass, and takes what that needs from
+// room. If there is less they are looked for one by one.
+func (a *agents) index(room *int) {
+	if len(a.needles) <= fewNeedles || a.many != nil {
+		return
+	}
+	texts := make([]literal, len(a.needles))
+	for i, n := range a.needles {
+		texts[i] = literal{n, []uint64{1}}
+	}
+	if a.many = newLiterals(texts, 1, *room); a.many != nil {
+		*room -= a.many.size()
+	}
 }
 
 func (a *agents) empty() bool { return len(a.needles) == 0 }

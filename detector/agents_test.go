@@ -19,6 +19,8 @@ func TestAgentsEqualPlainSearch(t *testing.T) {
 			want = want || strings.Contains(strings.ToLower(agent), strings.ToLower(x))
 		}
 		a := newAgents(texts)
+		room := rapid.SampledFrom([]int{0, maxTables}).Draw(t, "room")
+		a.index(&room)
 		if got := a.in(appendLower(nil, []byte(agent))); got != want {
 			t.Fatalf("%q in %q: %v, want %v", texts, agent, got, want)
 		}
@@ -30,7 +32,8 @@ func BenchmarkAgents(b *testing.B) {
 	for i := range 100 {
 		texts = append(texts, strings.Repeat(string(rune('a'+i%26)), 3)+string(rune('a'+i/26))+"bot")
 	}
-	a := newAgents(texts)
+	a, room := newAgents(texts), maxTables
+	a.index(&room)
 	agent := bytes.Repeat([]byte("mozilla/5.0 (x11; linux x86_64) "), 128)
 	b.SetBytes(int64(len(agent)))
 	for b.Loop() {

@@ -32,6 +32,7 @@ type Engine struct {
 	histories map[string]int // how many counts of offences each has
 	pardons   *pardons       // nil: nobody is forgiven anything
 	recall    *recall        // nil: lines are new
+	scratch   map[*program]*scratch
 
 	ev      event
 	own     parser.Event // what ev is of, unless it was parsed elsewhere

@@ -25,8 +25,9 @@ type literal struct {
 	bits []uint64
 }
 
-// newLiterals makes an automaton. None of the texts is empty.
-func newLiterals(texts []literal, words int) *literals {
+// newLiterals makes an automaton, or none if its size were more than there is
+// room for. None of the texts is empty.
+func newLiterals(texts []literal, words, room int) *literals {
 	l := &literals{width: 1, words: words}
 	for _, x := range texts {
 		for _, c := range x.text {
@@ -50,10 +51,16 @@ func newLiterals(texts []literal, words int) *literals {
 			at = l.next[to]
 		}
 		or(l.found(at), x.bits)
+		if l.size() > room {
+			return nil
+		}
 	}
 	l.link()
 	return l
 }
+
+// size is what it takes, in entries of four bytes.
+func (l *literals) size() int { return len(l.next) + 2*len(l.bits) }
 
 // state adds a state, of which all ways lead to the first one.
 func (l *literals) state() uint32 {

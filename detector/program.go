@@ -17,8 +17,10 @@ import (
 // Sets of jails are bits, in words: bit n is the log's n-th jail.
 type program struct {
 	words int
-	all   []uint64 // every jail
-	plain bool     // no jail has conditions
+	all   []uint64     // every jail
+	plain bool         // no jail has conditions
+	size  int          // what it takes, in entries of four bytes
+	each  []*jailRules // ask one after the other: all else, but for words, is not set then
 
 	byStatus [][]uint64 // who lets each status pass: none, 1 to 599, others
 	methods  texts
@@ -57,7 +59,8 @@ type pathTest struct {
 // maxStatus is more than any status in a condition.
 const maxStatus = 600
 
-func newProgram(jails []*jailRules) *program {
+// newProgram makes a program, or none if it takes more than there is room for.
+func newProgram(jails []*jailRules, room int) *program {
 	p := &program{words: (len(jails) + 63) / 64, plain: true}
 	p.all = p.set(func(int) bool { return true }, jails)
 	for _, j := range jails {
@@ -65,6 +68,9 @@ func newProgram(jails []*jailRules) *program {
 	}
 	if p.plain {
 		return p
+	}
+	if p.tooLarge(jails, room) {
+		return nil
 	}
 	for code := range maxStatus + 1 {
 		ev := &event{Event: &parser.Event{Status: code}}
@@ -97,8 +103,9 @@ func newProgram(jails []*jailRules) *program {
 		}, jails),
 		wanted: p.set(func(n int) bool { return len(jails[n].matcher.match.paths) > 0 }, jails),
 	}
-	p.compileAgents(jails)
-	p.compilePaths(jails)
+	if !p.compileAgents(jails, room) || !p.compilePaths(jails, room) {
+		return nil
+	}
 	return p
 }
 
@@ -156,21 +163,22 @@ func (p *program) pair(sets []uint64, n int, refuses bool) {
 	sets[n/64] |= 1 << (n % 64)
 }
 
-func (p *program) compileAgents(jails []*jailRules) {
+func (p *program) compileAgents(jails []*jailRules, room int) (ok bool) {
 	var all []literal
 	for n, j := range jails {
 		for not, a := range []*agents{&j.matcher.match.agents, &j.matcher.not.agents} {
+			sets := make([]uint64, 2*p.words)
+			p.pair(sets, n, not == 1)
 			for _, text := range a.needles {
-				sets := make([]uint64, 2*p.words)
-				p.pair(sets, n, not == 1)
 				all = append(all, literal{text, sets})
 			}
 		}
 	}
-	p.needles = newLiterals(all, 2*p.words)
+	p.needles, ok = p.literals(all, 2*p.words, room)
+	return ok
 }
 
-func (p *program) compilePaths(jails []*jailRules) {
+func (p *program) compilePaths(jails []*jailRules, room int) (ok bool) {
 	p.exact = map[string][]uint64{}
 	for n, j := range jails {
 		for not, list := range [][]PathPattern{j.matcher.match.paths, j.matcher.not.paths} {
@@ -205,7 +213,8 @@ func (p *program) compilePaths(jails []*jailRules) {
 			all = append(all, literal{[]byte(text), own})
 		}
 	}
-	p.filter = newLiterals(all, words)
+	p.filter, ok = p.literals(all, words, room)
+	return ok
 }
 
 // test returns the sets of a pattern in a list, to which it is added unless it
@@ -234,6 +243,9 @@ func newScratch(p *program) *scratch {
 	if p.plain {
 		return nil
 	}
+	if p.each != nil {
+		return &scratch{jails: make([]uint64, p.words)}
+	}
 	return &scratch{
 		jails: make([]uint64, p.words), found: make([]uint64, 2*p.words), hits: make([]uint64, len(p.always)),
 		agents: newMemo(p.words), paths: newMemo(p.words),
@@ -242,8 +254,11 @@ func newScratch(p *program) *scratch {
 
 // holds returns the jails whose conditions the event fits, until the next call.
 func (p *program) holds(ev *event, s *scratch) []uint64 {
-	if p.plain {
+	switch {
+	case p.plain:
 		return p.all
+	case p.each != nil:
+		return p.holdsEach(ev, s)
 	}
 	status := p.byStatus[min(uint(ev.Status), maxStatus)]
 	method, proto := p.methods.who(ev.Method), p.protos.who(ev.Proto)

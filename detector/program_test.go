@@ -1,9 +1,11 @@
 package detector
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailban/tailban/parser"
 	"pgregory.net/rapid"
@@ -21,6 +23,9 @@ func TestProgramEqualsEachMatcher(t *testing.T) {
 		}
 		c.Methods = some(t, "methods", "GET", "POST", "PUT")
 		c.Agents = some(t, "agents", "bot", "Bot/2", "ob", "curl", "x")
+		if rapid.Bool().Draw(t, "more agents") {
+			c.Agents = append(c.Agents, "/2", "bo", "bo", "curl/8")
+		}
 		c.Protocols = some(t, "protocols", "HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/2.0")
 		for _, s := range some(t, "status", "404", "4xx", "500-599", "200") {
 			r, err := ParseStatus(s)
@@ -44,7 +49,11 @@ func TestProgramEqualsEachMatcher(t *testing.T) {
 			w := Where{Match: conditions(t), Not: conditions(t)}
 			jails = append(jails, &jailRules{matcher: newMatcher(&w)})
 		}
-		p := newProgram(jails)
+		room, lists := rapid.SampledFrom([]int{0, maxStatus * 10, maxTables}).Draw(t, "room"), rapid.SampledFrom([]int{0, maxTables}).Draw(t, "room of lists")
+		p := makeProgram(jails, &room, &lists)
+		if room < 0 || lists < 0 {
+			t.Fatalf("more was taken than there was: %d, %d left", room, lists)
+		}
 		s := newScratch(p)
 		text := func(what string, of ...string) []byte {
 			if x := rapid.SampledFrom(append(of, "")).Draw(t, what); x != "" {
@@ -70,6 +79,83 @@ func TestProgramEqualsEachMatcher(t *testing.T) {
 			}
 		}
 	})
+}
+
+// longList makes a jail with a list of agents no two of which begin alike.
+func longList(name string, agents int, logs ...string) Jail {
+	j := Jail{Name: name, Logs: logs, Limit: 5, Window: time.Minute}
+	for i := range agents {
+		j.Where.Match.Agents = append(j.Where.Match.Agents, fmt.Sprintf("%06d%s-bot", i, name))
+	}
+	return j
+}
+
+// However many logs and jails there are: what their conditions take is bounded,
+// and a long list of a jail is not there once more for each log.
+func TestProgramsAreBounded(t *testing.T) {
+	size := func(r *Rules) (tables, programs int) {
+		seen := map[*program]bool{}
+		for _, p := range r.programs {
+			if !seen[p] {
+				seen[p] = true
+				tables += p.size
+			}
+		}
+		for i := range r.jails {
+			for _, a := range []*agents{&r.jails[i].matcher.match.agents, &r.jails[i].matcher.not.agents} {
+				if a.many != nil {
+					tables += a.many.size()
+				}
+			}
+		}
+		return tables, len(seen)
+	}
+	var logs []string
+	for i := range 200 {
+		logs = append(logs, fmt.Sprint("log", i))
+	}
+	var same, others Options
+	for i := range 20 {
+		same.Jails = append(same.Jails, longList(fmt.Sprint("jail", i), 50, logs...))
+	}
+	for i := range logs { // no two logs have the same jails
+		others.Jails = append(others.Jails, longList(fmt.Sprint("jail", i), 50, logs[:i+1]...))
+	}
+	r := Compile(same)
+	tables, programs := size(r)
+	if one := newProgram(jailsOf(r), maxTables).size; programs != 1 || tables != one {
+		t.Errorf("%d programs and %d entries for logs with the same jails, want 1 and %d", programs, tables, one)
+	}
+	r = Compile(others)
+	if tables, _ := size(r); tables > 2*maxTables {
+		t.Errorf("%d entries, more than twice %d", tables, maxTables)
+	}
+	for _, p := range r.programs {
+		if len(p.each) > 0 {
+			return
+		}
+	}
+	t.Error("all programs fit: the test shows little")
+}
+
+func jailsOf(r *Rules) (all []*jailRules) {
+	for i := range r.jails {
+		all = append(all, &r.jails[i])
+	}
+	return all
+}
+
+// Logs with the same jails share what is remembered of agents and paths.
+func TestLogsShareTheirMemo(t *testing.T) {
+	e := NewEngine(Options{Jails: []Jail{longList("a", 5, "x", "y"), longList("b", 5, "z")}})
+	logs := map[string]*Log{}
+	for _, name := range []string{"x", "y", "z"} {
+		logs[name] = e.Log(name, nil)
+		e.bind(logs[name])
+	}
+	if logs["x"].scratch != logs["y"].scratch || logs["x"].scratch == logs["z"].scratch {
+		t.Error("a memo for each log, or one for those with other jails")
+	}
 }
 
 // What an expression is said to require is in whatever it matches.
@@ -120,7 +206,7 @@ func TestLiteralsEqualPlainSearch(t *testing.T) {
 				or(want, own)
 			}
 		}
-		l := newLiterals(all, 2)
+		l := newLiterals(all, 2, maxTables)
 		got := make([]uint64, 2)
 		l.find([]byte(text), got)
 		if got[0] != want[0] || got[1] != want[1] || l.in([]byte(text)) != (want[0]|want[1] != 0) {

@@ -28,6 +28,7 @@ func (e *Engine) Use(r *Rules) (kept []string) {
 
 	e.generation++
 	e.rules, e.resolver, e.allow = r, r.resolver, r.allow
+	e.scratch = map[*program]*scratch{}
 	e.jails = make([]*jail, len(r.jails))
 	e.wanted = make([]wanted, len(r.wanted))
 	e.denied = denied{denyRules: r.deny}
@@ -152,6 +153,9 @@ func (e *Engine) bind(l *Log) {
 		}
 	}
 	if l.program = e.rules.programs[l.Name]; l.program != nil {
-		l.scratch = newScratch(l.program)
+		if l.scratch = e.scratch[l.program]; l.scratch == nil { // one for all logs with that program
+			l.scratch = newScratch(l.program)
+			e.scratch[l.program] = l.scratch
+		}
 	}
 }

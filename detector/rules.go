@@ -102,7 +102,7 @@ func Compile(o Options) *Rules {
 		})
 		r.rememberAs(j.Name, j.Remember)
 	}
-	r.compilePrograms()
+	lists := maxTables
 	for i := range o.Wanted {
 		w := &o.Wanted[i]
 		r.wanted = append(r.wanted, wantedRules{
@@ -110,30 +110,15 @@ func Compile(o Options) *Rules {
 			identity: fmt.Sprintf("%q %q %d", w.Name, w.Agents, w.Window),
 			agents:   newAgents(w.Agents),
 		})
+		r.wanted[i].agents.index(&lists)
 	}
 	if d := o.Deny; d != nil {
 		r.deny = &denyRules{Deny: d, agents: newAgents(d.Agents), from: newSet(d.From)}
+		r.deny.agents.index(&lists)
 		r.rememberAs(DenyName, d.Remember)
 	}
+	r.compilePrograms(maxTables, lists)
 	return r
-}
-
-// compilePrograms makes the programs of all logs that jails are about.
-func (r *Rules) compilePrograms() {
-	r.programs = map[string]*program{}
-	for i := range r.jails {
-		for _, log := range r.jails[i].Logs {
-			if r.programs[log] == nil {
-				var jails []*jailRules
-				for j := range r.jails {
-					if slices.Contains(r.jails[j].Logs, log) {
-						jails = append(jails, &r.jails[j])
-					}
-				}
-				r.programs[log] = newProgram(jails)
-			}
-		}
-	}
 }
 
 // identity says what decides which events a jail's windows hold, and for how

@@ -32,7 +32,7 @@ func BenchmarkStages(b *testing.B) {
 				}[i%5]
 				jails = append(jails, &jailRules{matcher: newMatcher(&Where{Match: c})})
 			}
-			p := newProgram(jails)
+			p := newProgram(jails, maxTables)
 			s := newScratch(p)
 			var events []event
 			for i := range 4096 { // more than are remembered
