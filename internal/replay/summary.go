@@ -27,7 +27,7 @@ type summary struct {
 	elapsed  time.Duration
 	clients  *distinct[address]
 	last     netip.Addr    // most lines have the client of a line before
-	top      *top[address] // clients as they are counted: by the addresses of their targets
+	top      *top[address] // clients as they are counted: by an address of each target
 	target   address       // of last
 	late     lateLines
 	bans     uint64
@@ -71,7 +71,11 @@ func (s *summary) client(v *detector.Verdict) {
 	single := v.Client.Is4()
 	if !single {
 		target := detector.TargetOf(v.Client)
-		s.target, single = addressOf(target.Addr()), target.IsSingleIP()
+		if single = target.IsSingleIP(); single {
+			s.target = client
+		} else {
+			s.target = address{client.hi, lastOf64}
+		}
 	}
 	if fresh := s.top.add(s.target); fresh || !single {
 		s.clients.add(client) // one whose target has a counter is known, if it is all of it
@@ -89,8 +93,12 @@ func addressOf(a netip.Addr) address {
 // hash is quick, and no more than that: it is for a place to look first.
 func (a address) hash() uint32 { return uint32((a.hi ^ a.lo) * 0x9e3779b97f4a7c15 >> 32) }
 
-// target is the target whose address it is. No two targets have the same: the
-// clients of a network all count by it, or each by its own address.
+// lastOf64 is where a network of 64 bits ends. It stands for all of it: its
+// first address can be a target by itself, as one behind NAT64 (64:ff9b::), while
+// none of those is the last of a network.
+const lastOf64 = ^uint64(0)
+
+// target is the target that it stands for: no two targets have the same.
 func (a address) target() netip.Prefix {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], a.hi)

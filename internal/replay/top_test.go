@@ -3,9 +3,40 @@ package replay
 import (
 	"cmp"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/tailban/tailban/detector"
 )
+
+// The most active are counted by their targets, whatever these have in common.
+func TestTopTargets(t *testing.T) {
+	s := newSummary()
+	want := map[netip.Prefix]uint64{}
+	clients := []string{
+		"64:ff9b::1:0:0:1", "64:ff9b::", "64:ff9b::cb00:7101", "64:ff9b:1::", "64:ff9b:1:0:ffff:ffff:ffff:ffff",
+		"203.0.113.1", "255.255.255.255", "0.0.0.0", "::1", "::", "2001:db8::1", "2001:db8::", "2001:db8::ffff:ffff:ffff:ffff",
+	}
+	for i, c := range clients {
+		client := netip.MustParseAddr(c)
+		for range i + 1 {
+			s.client(&detector.Verdict{Client: client})
+			want[detector.TargetOf(client)]++
+		}
+	}
+	for _, c := range s.top.counters {
+		if got := c.value.target(); c.n != want[got] {
+			t.Errorf("%s has %d lines, want %d", got, c.n, want[got])
+		}
+	}
+	if len(s.top.counters) != len(want) {
+		t.Errorf("%d targets, want %d", len(s.top.counters), len(want))
+	}
+	if n, _ := s.clients.count(); n != len(clients) {
+		t.Errorf("%d clients, want %d", n, len(clients))
+	}
+}
 
 // Counts are exact while there are few values, and else within what is said:
 // compared with a count of everything, for streams with very different shapes.
