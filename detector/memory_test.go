@@ -45,6 +45,44 @@ func TestMemoryIsAsCounted(t *testing.T) {
 	}
 }
 
+// What is free after a flood is given back, whether the flood is forgotten or
+// makes way for others: never is much more taken than is counted.
+func TestMemoryAfterAFlood(t *testing.T) {
+	const flood = 200_000
+	for _, forgotten := range []bool{true, false} {
+		tab := newTable(flood * slotBytes)
+		rule := tab.addRule(100, 60e9)
+		bounded := func(when string) {
+			t.Helper()
+			slots := int64(len(tab.pages)) << pageBits
+			if taken := slots * slotBytes; taken > tab.used+(maxFree+1<<pageBits)*slotBytes {
+				t.Fatalf("%s: %d bytes in slots, %d counted", when, taken, tab.used)
+			}
+		}
+		for n := range flood {
+			tab.add(rule, 100, keyN(n), int64(n))
+		}
+		bounded("flood")
+		if forgotten {
+			tab.forget(1e15)
+			bounded("forgotten")
+			if len(tab.pages) > 1 {
+				t.Errorf("%d pages for no keys", len(tab.pages))
+			}
+		}
+		for e := range 90 {
+			for n := range 20_000 {
+				tab.add(rule, 100, keyN(1<<24+n), 1e15+int64(e)*1e8)
+			}
+			spilled := tab.used - int64(tab.index.len())*slotBytes
+			if slots := int64(len(tab.pages)) << pageBits * slotBytes; slots+spilled > tab.cap+(maxFree+1<<pageBits)*slotBytes {
+				t.Fatalf("%d events each: %d bytes in slots and %d beside, of %d", e, slots, spilled, tab.cap)
+			}
+		}
+		tab.check(t)
+	}
+}
+
 func BenchmarkMemoryPerClient(b *testing.B) {
 	for _, x := range []struct {
 		name            string

@@ -53,6 +53,8 @@ type level struct {
 	used       int64
 }
 
+// slot is what a key has. It is never copied but by move, since its window's
+// times lie in it.
 type slot struct {
 	key        tableKey
 	win        window
@@ -168,6 +170,7 @@ func (t *table) pass(rule uint16, limit int, k key, at int64) bool {
 }
 
 func (t *table) count(rule uint16, limit int, k key, at int64) (outcome, int, uint32) {
+	t.compact()
 	r := t.rules[rule]
 	tk := k.of(rule)
 	i := t.find(tk)
@@ -243,6 +246,7 @@ func (t *table) forget(horizon int64) {
 			}
 		}
 	}
+	t.compact()
 }
 
 // find returns the slot of a key, noSlot if it has none.

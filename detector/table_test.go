@@ -182,6 +182,49 @@ func TestFloodStaysInItsRule(t *testing.T) {
 	}
 }
 
+// Slots that move take their windows along: each goes on as one by itself.
+func TestSlotsThatMove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tab := newTable(1 << 40)
+		const limit, span = 9, 8000
+		rules := []uint16{tab.addRule(limit, span), tab.addRule(limit, span)}
+		model := map[tableKey]*window{}
+		seed := rapid.IntRange(1, 1<<30).Draw(t, "seed")
+		keys := rapid.IntRange(6<<pageBits, 10<<pageBits).Draw(t, "keys")
+		now, moved := int64(0), false
+		for round := range 4 {
+			for i := range (2 + round%2*4) * keys {
+				n := (i*7919 + seed) % keys
+				if round%2 == 1 {
+					n %= keys / 8 // the others come to be forgotten
+				}
+				now++
+				rule, k := rules[n%2], keyN(n)
+				w := model[k.of(rule)]
+				if w == nil || tab.look(rule, k) == nil {
+					w = &window{times: make([]int64, 0, fewTimes)}
+					model[k.of(rule)] = w
+				}
+				want, _ := w.add(now, span, limit)
+				if got := tab.add(rule, limit, k, now); got != (want == crossing) {
+					t.Fatalf("key %d: crossed %v, by itself %v", n, got, want)
+				} else if got {
+					delete(model, k.of(rule))
+				} else if times := tab.look(rule, k).times; !slices.Equal(times, w.times) {
+					t.Fatalf("key %d: %v, by itself %v", n, times, w.times)
+				}
+			}
+			before := len(tab.pages)
+			tab.forget(now)
+			moved = moved || len(tab.pages) < before && tab.index.len() > 0
+			tab.check(t)
+		}
+		if !moved {
+			t.Fatalf("%d pages for %d keys: no slot moved", len(tab.pages), tab.index.len())
+		}
+	})
+}
+
 func TestForget(t *testing.T) {
 	tab := newTable(1 << 20)
 	rule := tab.addRule(5, 60)
