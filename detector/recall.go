@@ -332,6 +332,8 @@ func (t *table) drop(rule uint16, k key) {
 // those beyond it the oldest goes.
 func (t *table) keep(rule uint16, limit int, k key, at int64) {
 	if o, _, i := t.count(rule, limit, k, at); o == crossing {
-		t.slot(i).win.takeBack(0)
+		w := &t.slot(i).win
+		w.drop(w.latest(), t.rules[rule].span)
+		w.remove(0)
 	}
 }

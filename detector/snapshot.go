@@ -17,7 +17,7 @@ type Snapshot struct {
 	Bits   []uint8  // of its target's length, of 128
 	Flags  []uint8  // FlagSlow, FlagTouched
 	Late   []uint32 // events in a row that came too late
-	Room   []uint32 // for how many events it has memory: on that depends what is known of long past ones
+	Room   []uint32 // for how many events it has memory
 	Count  []uint32 // how many of Times are its own
 
 	Times []int64 // of all windows' events, one window after the other, each ascending; nanoseconds since the epoch

@@ -164,7 +164,7 @@ func (t *table) add(rule uint16, limit int, k key, at int64) bool {
 func (t *table) pass(rule uint16, limit int, k key, at int64) bool {
 	o, pos, i := t.count(rule, limit, k, at)
 	if o == crossing {
-		t.slot(i).win.takeBack(pos)
+		t.slot(i).win.takeBack(pos, t.rules[rule].span)
 	}
 	return o == kept
 }

@@ -64,7 +64,10 @@ func (w *window) add(t, span int64, limit int) (o outcome, pos int) {
 		behind := w.times[n-1] - t
 		if behind < reach(span) {
 			w.late = 0
-			w.slow = w.slow || behind >= span
+			if behind >= span && !w.slow {
+				w.drop(w.latest(), span)
+				w.slow = true
+			}
 			return w.insert(t, span, limit)
 		}
 		w.late++
@@ -106,8 +109,7 @@ func (w *window) insert(t, span int64, limit int) (outcome, int) {
 // makeRoom makes room for one more time: by dropping those that no window can
 // reach any more, if that frees a quarter, or else by growing.
 func (w *window) makeRoom(latest, span int64, limit int) {
-	first := sort.Search(len(w.times), func(i int) bool { return w.times[i] > latest-keep(span, w.slow) })
-	alive := w.times[first:]
+	alive := w.times[w.alive(latest, span):]
 	if len(alive) < len(w.times) && len(alive) <= cap(w.times)*3/4 {
 		w.times = w.times[:copy(w.times, alive)]
 		return
@@ -121,10 +123,29 @@ func (w *window) makeRoom(latest, span int64, limit int) {
 	w.times = times
 }
 
-// takeBack removes the event that add reported at pos.
-func (w *window) takeBack(pos int) {
-	w.times = append(w.times[:pos], w.times[pos+1:]...)
+// drop drops times that no window can reach any more, by the latest. They matter
+// only if others come that are later, or the latest is taken back: then what is
+// known must not depend on how much room there was for more.
+func (w *window) drop(latest, span int64) {
+	first := w.alive(latest, span)
+	w.times = w.times[:copy(w.times, w.times[first:])]
 }
+
+// alive returns the position of the first time that a window can reach.
+func (w *window) alive(latest, span int64) int {
+	return sort.Search(len(w.times), func(i int) bool { return w.times[i] > latest-keep(span, w.slow) })
+}
+
+// takeBack removes the event that add reported at pos.
+func (w *window) takeBack(pos int, span int64) {
+	latest := w.latest()
+	w.remove(pos)
+	if pos == len(w.times) { // it was the latest
+		w.drop(latest, span)
+	}
+}
+
+func (w *window) remove(pos int) { w.times = append(w.times[:pos], w.times[pos+1:]...) }
 
 func (w *window) clear() { w.times, w.slow = w.times[:0], false }
 

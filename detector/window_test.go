@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -79,11 +80,79 @@ func TestWindowEqualsBruteForce(t *testing.T) {
 					t.Fatalf("crossing event reported at %d, which holds %d", pos, w.times[pos])
 				}
 				if rapid.Bool().Draw(t, "take back") { // as a limit that passes does
-					w.takeBack(pos)
+					w.takeBack(pos, span)
 					b.times = b.times[:len(b.times)-1]
 				} else {
 					w, b = window{}, bruteWindow{}
 				}
+			}
+		}
+	})
+}
+
+// modelWindow is a window that drops, after each event, all that no window can
+// reach any more.
+type modelWindow struct {
+	bruteWindow
+	slow bool
+}
+
+func (m *modelWindow) add(t, span int64, limit int) outcome {
+	latest := t
+	for _, s := range m.times {
+		latest = max(latest, s)
+	}
+	if behind := latest - t; span <= behind && behind < reach(span) {
+		m.slow = true
+	}
+	n := len(m.times)
+	o := m.bruteWindow.add(t, span, limit)
+	if o != tooLate && len(m.times) <= n { // the clock was set back
+		latest, m.slow = t, false
+	}
+	m.times = slices.DeleteFunc(m.times, func(s int64) bool { return s <= latest-keep(span, m.slow) })
+	return o
+}
+
+// However late events are: what is known of a key depends on times alone, and
+// not on how much room its window has.
+func TestWindowDependsOnTimesAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 12).Draw(t, "limit")
+		span := rapid.Int64Range(1, 40).Draw(t, "span")
+		most := rapid.SampledFrom([]int64{span, 2 * span, 3 * span, reach(span) + 5}).Draw(t, "lateness")
+		var windows [4]window
+		begin := func() {
+			for i, room := range []int{0, fewTimes, 40, 1000} {
+				windows[i] = window{times: make([]int64, 0, room)}
+			}
+		}
+		begin()
+		var m modelWindow
+		now := int64(1_000_000)
+		for i := range rapid.IntRange(1, 200).Draw(t, "events") {
+			now += rapid.Int64Range(0, 12).Draw(t, "step")
+			at := now
+			if rapid.IntRange(0, 5).Draw(t, "late?") == 0 {
+				at -= rapid.Int64Range(0, most).Draw(t, "lateness")
+			}
+			want := m.add(at, span, limit)
+			back := want == crossing && rapid.Bool().Draw(t, "take back")
+			for j := range windows {
+				w := &windows[j]
+				got, pos := w.add(at, span, limit)
+				if got != want {
+					t.Fatalf("event %d at %d, window %d: got %v, want %v; window %v, all %v", i, at, j, got, want, w.times, m.times)
+				}
+				if back {
+					w.takeBack(pos, span)
+				}
+			}
+			if back {
+				m.times = m.times[:len(m.times)-1]
+			} else if want == crossing {
+				begin()
+				m = modelWindow{}
 			}
 		}
 	})
@@ -135,9 +204,8 @@ func TestWindowSlownessIsNoHidingPlace(t *testing.T) {
 			if i%tt.each != 0 {
 				at -= tt.held
 			}
-			if o, pos := w.add(at*1e9, tt.span*1e9, tt.limit); o == crossing {
+			if o, _ := w.add(at*1e9, tt.span*1e9, tt.limit); o == crossing {
 				crossings++
-				w.takeBack(pos)
 				w.clear()
 			}
 		}
