@@ -20,7 +20,7 @@ const (
 	// quiet is how long nothing must come through to be taken for dropped.
 	quiet = 700 * time.Millisecond
 	// patience is how long what must come through may take.
-	patience = 20 * time.Second
+	patience = 60 * time.Second
 )
 
 // lab is a client and a server with several addresses, and the action at the

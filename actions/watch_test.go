@@ -218,7 +218,8 @@ func TestWatchFlushByNft(t *testing.T) {
 	g.until("repaired", func() bool { return g.right("192.0.2.1/32") })
 }
 
-// Many changes at once are more than a socket holds: everything is compared.
+// Many changes at once are more than a socket holds: everything is compared. A
+// reader that is quick may keep up with them once, so they come again and again.
 func TestWatchOverflow(t *testing.T) {
 	g := guardWith(t, actions.HearLittle, actions.NftablesOptions{}, "192.0.2.1/32")
 	passes := g.settled()
@@ -226,10 +227,13 @@ func TestWatchOverflow(t *testing.T) {
 	for i := range 20_000 {
 		elements = append(elements, nftables.SetElement{Key: []byte{10, 0, byte(i >> 8), byte(i)}, Timeout: time.Hour})
 	}
-	check(t, g.other.SetAddElements(ourBan4, elements))
-	check(t, g.other.Flush())
-	g.until("they are gone again", func() bool { return g.right("192.0.2.1/32") })
-	if s := g.reconciler.Stats(); s.Passes == passes {
-		t.Error("the socket held all: the test proves nothing")
+	for range 20 {
+		check(t, g.other.SetAddElements(ourBan4, elements))
+		check(t, g.other.Flush())
+		g.until("they are gone again", func() bool { return g.right("192.0.2.1/32") })
+		if g.reconciler.Stats().Passes > passes {
+			return
+		}
 	}
+	t.Error("the socket held all: the test proves nothing")
 }
