@@ -228,9 +228,10 @@ func TestMergeCapacityOfTheKernel(t *testing.T) {
 	wait(1024, 1024+2*76)
 	l.ban("172.16.0.0/12")
 	wait(1024, 1023+2*77)
-	if _, held, err := l.action.Held(t.Context(), pfx("172.16.0.0/12")); err != nil || !held {
-		t.Errorf("the network by hand is not held (%v)", err)
-	}
+	until(t, "the network by hand to be held", func() bool {
+		_, held, err := l.action.Held(t.Context(), pfx("172.16.0.0/12"))
+		return err == nil && held
+	})
 	if s := l.reconciler.Stats(); s.LeftOut > 0 || s.Evicted > 0 || s.Failing {
 		t.Errorf("stats: %+v", s)
 	}
