@@ -51,7 +51,7 @@ the groups of its unit.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(cfg.Warnings(), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkNotify(cfg, who)) {
+			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkNotify(cfg, who)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
 			return describe(p.Out, *path, cfg)

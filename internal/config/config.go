@@ -72,7 +72,8 @@ type Provider struct {
 type List struct {
 	Key     string // as of a Provider
 	Path    string
-	Entries int // different ones
+	Entries int    // different ones
+	Date    string // of which they are, as YYYY-MM-DD: as the file says, or else of its last change; "": not known
 }
 
 // Log is where lines of one format come from: one of Files, Journal, Syslog,

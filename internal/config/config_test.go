@@ -112,14 +112,15 @@ protect_table = false
 
 func TestEverything(t *testing.T) {
 	c := accept(t, everything)
-	cloudflare, _ := lists.Lookup("cloudflare")
+	provider, _ := lists.Lookup("cloudflare")
+	cloudflare := provider.Prefixes
 	want := &Config{
 		TrustedProxies: append(append([]netip.Prefix{}, cloudflare...), prefixes("10.0.0.0/8", "192.0.2.0/24")...),
 		Allow:          prefixes("203.0.113.7/32", "2001:db8::/48", "198.51.100.1/32"),
 		Providers: []Provider{{
-			Key: "trusted_proxies", Name: "cloudflare", Prefixes: cloudflare, Snapshot: lists.Snapshot,
+			Key: "trusted_proxies", Name: "cloudflare", Prefixes: cloudflare, Snapshot: provider.Date,
 		}, {
-			Key: "deny.from", Name: "cloudflare", Prefixes: cloudflare, Snapshot: lists.Snapshot,
+			Key: "deny.from", Name: "cloudflare", Prefixes: cloudflare, Snapshot: provider.Date,
 		}},
 		AllowHosts: []string{"office.example.net"},
 		Logs: []Log{
@@ -267,7 +268,7 @@ window = "1s"
 ban = "1s"
 actions = ["fw", "firewall"]
 `, []string{"TAILBAN_LIMIT_WEB=-1"}, `jails.toml:3: allow = "203.0.113.0/7": is too wide: /8 at most
-jails.toml:4: allow = "exa_mple..org": must be an address, a range like "10.0.0.0/8", or a provider (known: cloudflare)
+jails.toml:4: allow = "exa_mple..org": must be an address, a range like "10.0.0.0/8", or a provider (tailban lists --all shows those that there are)
 jails.toml:7: jails.web.log = "c": there is no log of this name (known: b)
 jails.toml:8: jails.web.limit = "fifty": must be a whole number, 0 or more
 jails.toml:9: jails.web.window = 60: must be in quotes and have a unit, like "60s"

@@ -8,19 +8,20 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
+	"time"
 
+	"github.com/tailban/tailban/internal/lists"
 	"github.com/tailban/tailban/parser"
 )
 
 // filePrefix begins an entry of a list of addresses that names a file of
-// them: one address or range a line, comments behind #.
+// them: one address or range a line, or as providers publish them.
 const filePrefix = "file:"
 
 const (
-	maxListFile    = 1 << 20 // bytes
-	maxListEntries = 20_000
+	maxListFile    = lists.MaxSize
+	maxListEntries = lists.MaxEntries
 
 	// How many bad lines of a file are told one by one, and how many odd ones.
 	maxListProblems = 100
@@ -28,29 +29,36 @@ const (
 )
 
 // listFile reads a file of addresses. Lines that are there twice count once.
-func (n node) listFile(path string, list addressList) []netip.Prefix {
+// date is the day of which they are: as the file says, or else that of its last
+// change.
+func (n node) listFile(path string, list addressList) (entries []netip.Prefix, date string) {
 	if !filepath.IsAbs(path) {
 		n.bad(`must be an absolute path behind "file:"`)
-		return nil
+		return nil, ""
 	}
 	text, kept := n.doc.kept[path]
 	if !kept {
 		var err error
 		if text, err = readListFile(path); err != nil {
 			n.bad("%v", err)
-			return nil
+			return nil, ""
 		}
 		n.warnListFile(path)
 	}
 	n.doc.lists[path] = text
 	problems, warnings := len(n.doc.problems), len(n.doc.warnings)
-	entries := n.parseList(path, text, list)
+	entries, date = n.parseList(path, text, list)
 	n.doc.problems.shorten(problems+maxListProblems, "from here on %d more lines are bad")
 	n.doc.warnings.shorten(warnings+maxListWarnings, "from here on %d more ranges are wide")
 	if len(entries) > maxListEntries {
 		n.bad("has %d addresses and ranges: %d at most", len(entries), maxListEntries)
 	}
-	return entries
+	if date == "" && !kept {
+		if info, err := os.Stat(path); err == nil {
+			date = info.ModTime().UTC().Format(time.DateOnly)
+		}
+	}
+	return entries, date
 }
 
 // shorten says of problems beyond the first n only how many there are.
@@ -99,31 +107,30 @@ func owner(path string) (uid int, ok bool) {
 	return int(st.Uid), true
 }
 
-// parseList reads the lines of a file of addresses.
-func (n node) parseList(path, text string, list addressList) []netip.Prefix {
-	var out []netip.Prefix
+// parseList reads the entries of a file of addresses, and the day of which it
+// says that they are.
+func (n node) parseList(path, text string, list addressList) (out []netip.Prefix, date string) {
+	file, err := lists.Read(text)
+	if bad := (*lists.Error)(nil); errors.As(err, &bad) {
+		n.doc.problems = append(n.doc.problems, Problem{File: path, Line: bad.Line, Key: list.key, Msg: bad.Msg})
+		return nil, ""
+	}
 	seen := map[netip.Prefix]bool{}
-	number := 0
-	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
-		number++
-		line, _, _ = strings.Cut(line, "#")
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		item := node{doc: n.doc, at: Problem{File: path, Line: number, Key: list.key}, v: line}
-		p, ok := parser.ParsePrefix(line)
+	for _, e := range file.Entries {
+		item := node{doc: n.doc, at: Problem{File: path, Line: e.Line, Key: list.key}, v: e.Text}
+		p, ok := parser.ParsePrefix(e.Text)
 		switch {
-		case !ok && isHostName(line):
+		case !ok && isHostName(e.Text):
 			item.bad("host names stand in the configuration itself: a file holds addresses and ranges")
 		case !ok:
-			item.badAddress(line, `must be an address or a range like "10.0.0.0/8"`)
+			item.badAddress(e.Text, `must be an address or a range like "10.0.0.0/8"`)
 		case item.checkPrefix(p) && !seen[p]:
 			seen[p] = true
 			out = append(out, p)
 			item.warnWide(p, list)
 		}
 	}
-	return out
+	return out, file.Created
 }
 
 // readListFile reads a file of addresses that not everybody can write to.

@@ -35,7 +35,8 @@ func TestListFiles(t *testing.T) {
 			t.Errorf("%s is %v, want %v behind the first", name, got, want)
 		}
 	}
-	lists := []List{{"trusted_proxies", path, 4}, {"allow", path, 4}, {"deny.from", path, 4}}
+	today := time.Now().UTC().Format(time.DateOnly)
+	lists := []List{{"trusted_proxies", path, 4, today}, {"allow", path, 4, today}, {"deny.from", path, 4, today}}
 	if diff := cmp.Diff(lists, c.Lists); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -149,18 +150,55 @@ func TestWideRangeInAListFile(t *testing.T) {
 	}
 }
 
-// FuzzListFile checks that a line gives at most one entry or one problem, and
-// that entries are usable as they are.
+// What publishers offer for download is taken as it is, with its date.
+func TestPublishedListFiles(t *testing.T) {
+	path := putList(t, `{
+  "creationTime": "2026-10-09T14:46:27.000000",
+  "prefixes": [
+    {"ipv6Prefix": "2001:db8:10::/64"},
+    {"ipv4Prefix": "203.0.113.0/27"}
+  ]
+}`)
+	c := accept(t, fmt.Sprintf("allow = \"file:%s\"\n%s", path, base))
+	if want := prefixes("2001:db8:10::/64", "203.0.113.0/27"); !slices.Equal(c.Allow, want) {
+		t.Errorf("got %v, want %v", c.Allow, want)
+	}
+	if want := (List{"allow", path, 2, "2026-10-09"}); c.Lists[0] != want {
+		t.Errorf("got %+v, want %+v", c.Lists[0], want)
+	}
+	for text, want := range map[string]string{
+		"{\"prefixes\": [\n{\"ipv4Prefix\": \"0.0.0.0/0\"}, {\"ipv6Prefix\": \"2001::/8\"},\n{\"ipv4Prefix\": \"x\"}]}": `P:2: allow = "0.0.0.0/0": is every address there is
+P:2: allow = "2001::/8": is too wide: /16 at most
+P:3: allow = "x": must be an address or a range like "10.0.0.0/8"`,
+		"[\n\"203.0.113.7\",\n": "P:2: allow: is no valid JSON: it ends too early",
+		"{\"prefixes\": [{\"ipv4Prefix\": \"203.0.113.0/27\"},\n{\"ip\": \"203.0.113.32/27\"}]}": "P:2: allow: one of its prefixes has neither ipv4Prefix nor ipv6Prefix",
+		"{\"error\": \"not found\"}": `P: allow: has no ranges in a form that is known here: {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}]}, ["192.0.2.0/24"], or as Cloudflare, Fastly or Pingdom write them`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, fmt.Sprintf("allow = \"file:%s\"\n%s", path, base), nil, strings.ReplaceAll(want, "P:", path+":"))
+	}
+}
+
+// FuzzListFile checks that a line gives at most one entry or one problem, in
+// JSON all of it at most one for each two bytes, and that entries are usable as
+// they are.
 func FuzzListFile(f *testing.F) {
-	for _, s := range []string{"203.0.113.7\n", "\ufeff# x\r\n2001:db8::/48 # y\r\nfile:/x", "::ffff:1.2.3.4/120\n10.0.0.1/8", "a.b\n\x00\n"} {
+	for _, s := range []string{"203.0.113.7\n", "\ufeff# x\r\n2001:db8::/48 # y\r\nfile:/x", "::ffff:1.2.3.4/120\n10.0.0.1/8", "a.b\n\x00\n", `["203.0.113.7", "x"]`, `{"prefixes": [{"ipv4Prefix": "203.0.113.0/27"}]}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		doc := &document{name: "jails.toml", pos: &positions{}}
-		entries := node{doc: doc}.parseList("/list", text, addressList{key: "allow", allowed: true})
+		entries, date := node{doc: doc}.parseList("/list", text, addressList{key: "allow", allowed: true})
+		published := strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(text, "\ufeff"), " \t\r\n"), "{") ||
+			strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(text, "\ufeff"), " \t\r\n"), "[")
+		if date != "" && !published {
+			t.Errorf("date %q", date)
+		}
 		last := 0
 		for _, p := range doc.problems {
-			if p.File != "/list" || p.Line <= last || p.Line > 1+strings.Count(text, "\n") || p.Value == "" || p.Msg == "" {
+			if p.File != "/list" || p.Line < last || p.Line == last && !published || p.Line > 1+strings.Count(text, "\n") || p.Value == "" && !published || p.Msg == "" {
 				t.Errorf("bad problem: %#v", p)
 			}
 			last = p.Line
@@ -170,7 +208,11 @@ func FuzzListFile(f *testing.F) {
 				t.Errorf("bad entry: %v of %v", e, entries)
 			}
 		}
-		if lines := 1 + strings.Count(text, "\n"); len(entries)+len(doc.problems) > lines {
+		lines := 1 + strings.Count(text, "\n")
+		if published {
+			lines = len(text)/2 + 1
+		}
+		if len(entries)+len(doc.problems) > lines {
 			t.Errorf("%d entries and %d problems of %d lines", len(entries), len(doc.problems), lines)
 		}
 	})

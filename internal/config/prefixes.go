@@ -9,13 +9,6 @@ import (
 	"github.com/tailban/tailban/parser"
 )
 
-// Ranges wider than these are slips of the pen, or else a way to switch the
-// daemon off without saying so.
-const (
-	widest4 = 8
-	widest6 = 16
-)
-
 // addressList is what a list of addresses is for.
 type addressList struct {
 	key     string // as of a Provider
@@ -27,40 +20,54 @@ type addressList struct {
 // in c.
 func (n node) addresses(list addressList, c *Config) []netip.Prefix {
 	var out []netip.Prefix
+	n.eachAddress(list, c, func(_ string, ranges []netip.Prefix) { out = append(out, ranges...) })
+	return out
+}
+
+// eachAddress is addresses, by what each is from: the name of a provider, that
+// of a file, or "" for one that stands in the list itself.
+func (n node) eachAddress(list addressList, c *Config, add func(source string, ranges []netip.Prefix)) {
 	once := unique{}
 	for _, item := range n.items() {
 		s, ok := item.text()
 		if !ok {
 			continue
 		}
-		ranges, isProvider := lists.Lookup(s)
+		provider, isProvider := lists.Lookup(s)
 		path, isFile := strings.CutPrefix(s, filePrefix)
 		switch {
 		case isProvider:
 			if once.first(item, s) {
-				out = append(out, ranges...)
+				add(s, provider.Prefixes)
 				c.Providers = append(c.Providers, Provider{
-					Key: list.key, Name: s, Prefixes: slices.Clone(ranges), Snapshot: lists.Snapshot,
+					Key: list.key, Name: s, Prefixes: slices.Clone(provider.Prefixes), Snapshot: provider.Date,
 				})
 			}
 		case isFile:
 			if once.first(item, s) {
-				entries := item.listFile(path, list)
-				out = append(out, entries...)
-				c.Lists = append(c.Lists, List{Key: list.key, Path: path, Entries: len(entries)})
+				entries, date := item.listFile(path, list)
+				add(path, entries)
+				c.Lists = append(c.Lists, List{Key: list.key, Path: path, Entries: len(entries), Date: date})
 			}
 		case list.allowed && isHostName(s):
 			item.allowHost(s, once, c)
-		case list.allowed && isBareKey(s) && suggest(s, lists.Names()) == suggest("", lists.Names()):
-			item.bad("is no address, no provider%s and no host name, which has a dot in it; loopback is never banned anyway", suggest("", lists.Names()))
+		case list.allowed && isBareKey(s) && suggestProvider(s) == suggestProvider(""):
+			item.bad("is no address, no provider%s and no host name, which has a dot in it; loopback is never banned anyway", suggestProvider(""))
 		default:
 			if p, ok := item.prefix(s); ok && once.first(item, p.String()) {
-				out = append(out, p)
+				add("", []netip.Prefix{p})
 				item.warnWide(p, list)
 			}
 		}
 	}
-	return out
+}
+
+// suggestProvider is suggest for providers, who are too many to be listed.
+func suggestProvider(got string) string {
+	if near, ok := nearest(got, lists.Names()); ok {
+		return suggest(got, []string{near})
+	}
+	return " (tailban lists --all shows those that there are)"
 }
 
 // prefix reads an address or a range.
@@ -72,9 +79,9 @@ func (n node) prefix(s string) (netip.Prefix, bool) {
 	case isHostName(s):
 		n.bad("host names can be in allow only")
 	case isBareKey(s):
-		n.bad("unknown provider%s", suggest(s, lists.Names()))
+		n.bad("unknown provider%s", suggestProvider(s))
 	default:
-		n.badAddress(s, `must be an address, a range like "10.0.0.0/8", or a provider (known: `+strings.Join(lists.Names(), ", ")+")")
+		n.badAddress(s, `must be an address, a range like "10.0.0.0/8", or a provider`+suggestProvider(""))
 	}
 	return netip.Prefix{}, false
 }
@@ -94,9 +101,9 @@ func (n node) badAddress(s, otherwise string) {
 
 // checkPrefix reports whether p is a range one can mean.
 func (n node) checkPrefix(p netip.Prefix) bool {
-	widest := widest6
+	widest := lists.Widest6
 	if p.Addr().Is4() {
-		widest = widest4
+		widest = lists.Widest4
 	}
 	switch {
 	case p.Bits() == 0:

@@ -120,11 +120,10 @@ func (m *majority) trusting(proxies []netip.Prefix, given time.Duration) *majori
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
 	m.parties = new(bart.Table[netip.Addr])
-	for _, name := range lists.Names() {
-		ranges, _ := lists.Lookup(name)
-		for _, p := range ranges {
+	for _, proxy := range lists.Proxies() {
+		for _, p := range proxy.Prefixes {
 			if !trusted(p.Addr()) {
-				m.parties.Insert(p, ranges[0].Addr())
+				m.parties.Insert(p, proxy.Prefixes[0].Addr())
 			}
 		}
 	}

@@ -325,7 +325,7 @@ func TestThousands(t *testing.T) {
 
 // BenchmarkReplay is a log of ordinary lines, a third of them behind a proxy.
 func BenchmarkReplay(b *testing.B) {
-	proxies, ok := lists.Lookup("cloudflare")
+	cloudflare, ok := lists.Lookup("cloudflare")
 	if !ok {
 		b.Fatal("no list")
 	}
@@ -335,7 +335,7 @@ func BenchmarkReplay(b *testing.B) {
 	for i := range lines {
 		peer, forward := fmt.Sprintf("203.%d.%d.%d", i%7, i*31%251, i*17%253), "-"
 		if i%3 == 0 {
-			peer, forward = proxies[i%10].Addr().Next().String(), peer
+			peer, forward = cloudflare.Prefixes[i%10].Addr().Next().String(), peer
 		}
 		fmt.Fprintf(&log, "%s - - [%s] \"GET /page/%d?session=%d HTTP/1.1\" 200 %d \"https://www.example.com/some/page\" \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\" \"%s\"\n",
 			peer, start.Add(time.Duration(i)*time.Millisecond).Format("02/Jan/2006:15:04:05 -0700"), i%1000, i, i%9000, forward)
