@@ -58,7 +58,7 @@ const (
 	StepUnparsed                   // 1
 	StepNobody                     // 2: the header named no client
 	StepAllowed                    // 3
-	StepWanted                     // 4: passed by its agent, within its limit
+	StepWanted                     // 4: a wanted machine, within its limit if it has one
 	StepDenied                     // 5: by agent or address; a decision
 	StepInfrastructure             // 6
 	StepBanned                     // 7: the target is banned already; counts for efficacy only
@@ -82,6 +82,7 @@ type Verdict struct {
 	Target    netip.Prefix      // what the event counts by; valid from step 4 on
 	Time      int64             // valid from step 2 on
 	Err       error             // why the line did not parse
+	Proof     Proof             // of StepWanted
 	Decisions []Decision        // those the guard refused (step 8) included
 }
 

@@ -50,7 +50,7 @@ type jail struct {
 
 type wanted struct {
 	*wantedRules
-	rule uint16
+	rule uint16 // of its windows, if it is limited
 }
 
 // denied is the rule for the denied, if there is one.
@@ -203,11 +203,9 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	target := e.Target(client)
 	v.Target = target
 	c := candidate{client: client, target: target, key: keyOf(target), plane: plane, time: ev.Time, at: at, now: now}
-	for i := range e.wanted {
-		if w := &e.wanted[i]; w.agents.in(ev.agent()) && e.windows.pass(w.rule, w.Limit, c.key, ev.Time) {
-			v.Step = StepWanted
-			return
-		}
+	if e.spare(v, &c) {
+		v.Step = StepWanted
+		return
 	}
 	if e.pardons != nil {
 		e.pardons.find(client, ev.Time)

@@ -30,14 +30,23 @@ type Override struct {
 	Limit int
 }
 
-// Wanted is a machine that is let pass by its user agent alone
-// (agent_only), up to a limit of its own per client; events beyond the limit
-// are those of an ordinary client.
+// Wanted is a machine that is let pass if its user agent and its address are
+// those of such a machine or, where there is nothing to tell it by but its agent
+// (agent_only), by that alone. It may have a limit of its own, per client; events
+// beyond it are those of an ordinary client, and so are those of who only claims
+// to be it.
 type Wanted struct {
 	Name   string
 	Agents []string // substrings, matched without regard to case
+	From   []Source // where its requests come from; none: its agent is enough
 	Limit  int
-	Window time.Duration
+	Window time.Duration // 0: there is no limit
+}
+
+// Source is a list of addresses from which requests of a machine come.
+type Source struct {
+	Name     string         // of a provider or of a file; "": the configuration itself
+	Prefixes []netip.Prefix // masked
 }
 
 // DenyName is the name under which decisions against the denied appear in

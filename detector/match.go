@@ -15,6 +15,8 @@ type conditions struct {
 	agents  agents
 
 	protocols []string
+
+	falseCrawler bool
 }
 
 func newMatcher(w *Where) matcher {
@@ -22,7 +24,9 @@ func newMatcher(w *Where) matcher {
 }
 
 func compile(c *Conditions) conditions {
-	return conditions{methods: c.Methods, paths: c.Paths, status: c.Status, agents: newAgents(c.Agents), protocols: c.Protocols}
+	return conditions{
+		methods: c.Methods, paths: c.Paths, status: c.Status, agents: newAgents(c.Agents), protocols: c.Protocols, falseCrawler: c.FalseCrawler,
+	}
 }
 
 // holds reports whether the event fits. What is not known of an event, as
@@ -32,7 +36,8 @@ func (m *matcher) holds(ev *event) bool {
 		return true
 	}
 	c := &m.match
-	if len(c.methods) > 0 && !c.method(ev) ||
+	if c.falseCrawler && !ev.falseCrawler ||
+		len(c.methods) > 0 && !c.method(ev) ||
 		len(c.protocols) > 0 && !HasProtocol(c.protocols, ev.Proto) ||
 		len(c.status) > 0 && !c.hasStatus(ev) ||
 		!c.agents.empty() && !c.agents.in(ev.agent()) ||
@@ -40,7 +45,8 @@ func (m *matcher) holds(ev *event) bool {
 		return false
 	}
 	n := &m.not
-	return !(len(n.methods) > 0 && n.method(ev) ||
+	return !(n.falseCrawler && (ev.Partial && ev.Agent == nil || ev.falseCrawler) ||
+		len(n.methods) > 0 && n.method(ev) ||
 		len(n.protocols) > 0 && (ev.Partial && ev.Proto == nil || HasProtocol(n.protocols, ev.Proto)) ||
 		len(n.status) > 0 && (ev.Status == 0 || n.hasStatus(ev)) ||
 		!n.agents.empty() && (ev.Partial && ev.Agent == nil || n.agents.in(ev.agent())) ||
@@ -80,10 +86,14 @@ type event struct {
 	*parser.Event
 	pathBuf, agentBuf []byte
 	hasPath, hasAgent bool
+
+	falseCrawler bool // known from step 4 on
 }
 
 // reset makes it the event of the next line.
-func (ev *event) reset(of *parser.Event) { ev.Event, ev.hasPath, ev.hasAgent = of, false, false }
+func (ev *event) reset(of *parser.Event) {
+	ev.Event, ev.hasPath, ev.hasAgent, ev.falseCrawler = of, false, false, false
+}
 
 // path is the normalised path.
 func (ev *event) path() []byte {

@@ -27,6 +27,8 @@ type program struct {
 	protos   texts
 	notProto []uint64 // who lets no protocol pass that is not known
 
+	honest, liars []uint64 // who lets events pass that are not those of false crawlers, and those that are
+
 	// Of the fields that cost more: who looks at it, who lets everything pass
 	// that nothing is found in, and who passes nothing if it is not known.
 	agent, path field
@@ -88,7 +90,12 @@ func newProgram(jails []*jailRules, room int) *program {
 		return []string{short, short + ".0"}
 	}, func(list []string, proto string) bool { return HasProtocol(list, []byte(proto)) })
 	p.notProto = p.set(func(n int) bool { return len(jails[n].matcher.not.protocols) == 0 }, jails)
-	p.notAgent = p.set(func(n int) bool { return jails[n].matcher.not.agents.empty() }, jails)
+	p.honest = p.set(func(n int) bool { return !jails[n].matcher.match.falseCrawler }, jails)
+	p.liars = p.set(func(n int) bool { return !jails[n].matcher.not.falseCrawler }, jails)
+	p.notAgent = p.set(func(n int) bool {
+		not := &jails[n].matcher.not
+		return not.agents.empty() && !not.falseCrawler
+	}, jails)
 	p.agent = field{
 		asked: p.set(func(n int) bool {
 			m := &jails[n].matcher
@@ -262,9 +269,13 @@ func (p *program) holds(ev *event, s *scratch) []uint64 {
 	}
 	status := p.byStatus[min(uint(ev.Status), maxStatus)]
 	method, proto := p.methods.who(ev.Method), p.protos.who(ev.Proto)
+	claim := p.honest
+	if ev.falseCrawler {
+		claim = p.liars
+	}
 	askAgent, askPath := uint64(0), uint64(0)
 	for i := range s.jails {
-		w := status[i] & method[i] & proto[i]
+		w := status[i] & method[i] & proto[i] & claim[i]
 		if ev.Partial {
 			if ev.Proto == nil {
 				w &= p.notProto[i]

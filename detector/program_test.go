@@ -27,6 +27,7 @@ func TestProgramEqualsEachMatcher(t *testing.T) {
 		if rapid.Bool().Draw(t, "more agents") {
 			c.Agents = append(c.Agents, "/2", "bo", "bo", "curl/8")
 		}
+		c.FalseCrawler = rapid.IntRange(0, 3).Draw(t, "false crawlers") == 0
 		c.Protocols = some(t, "protocols", "HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/2.0")
 		for _, s := range some(t, "status", "404", "4xx", "500-599", "200") {
 			r, err := ParseStatus(s)
@@ -71,9 +72,12 @@ func TestProgramEqualsEachMatcher(t *testing.T) {
 				Status: rapid.SampledFrom([]int{0, 100, 200, 404, 499, 500, 599, 600, 999, -1}).Draw(t, "status"),
 			}}
 			ev.Partial = rapid.Bool().Draw(t, "cut")
+			liar := rapid.Bool().Draw(t, "false crawler")
+			ev.falseCrawler = liar
 			got := p.holds(&ev, s)
 			for n, j := range jails {
 				ev.reset(ev.Event)
+				ev.falseCrawler = liar
 				if got := got[n/64]>>(n%64)&1 == 1; got != j.matcher.holds(&ev) {
 					t.Fatalf("jail %d, %+v: %v\n%+v", n, j.matcher, got, ev.Event)
 				}

@@ -22,7 +22,9 @@ func (e *Engine) Use(r *Rules) (kept []string) {
 	}
 	agents := make(map[string]uint16, len(e.wanted))
 	for i := range e.wanted {
-		agents[e.wanted[i].identity] = e.wanted[i].rule
+		if w := &e.wanted[i]; w.limited() {
+			agents[w.identity] = w.rule
+		}
 	}
 	hadDeny := e.denied.denyRules != nil
 
@@ -50,7 +52,9 @@ func (e *Engine) Use(r *Rules) (kept []string) {
 	}
 	for i := range r.wanted {
 		w := &r.wanted[i]
-		if rule, ok := agents[w.identity]; ok {
+		if !w.limited() {
+			e.wanted[i] = wanted{wantedRules: w}
+		} else if rule, ok := agents[w.identity]; ok {
 			delete(agents, w.identity)
 			e.windows.widen(rule, w.Limit)
 			e.wanted[i] = wanted{w, rule}

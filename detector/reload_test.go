@@ -17,13 +17,16 @@ func everything(t fataler) Options {
 	return Options{
 		Trusted: pfx("192.0.2.1/32"),
 		Allow:   pfx("203.0.113.1/32"),
-		Wanted:  []Wanted{{Name: "uptime", Agents: []string{"UptimeBot"}, Limit: 2, Window: 20 * time.Second}, {Name: "feed", Agents: []string{"bot"}, Limit: 1, Window: 9 * time.Second}},
-		Deny:    &Deny{Agents: []string{"sqlmap"}, From: pfx("203.0.113.2/32"), Ban: bans(5*time.Second, 30*time.Second)},
-		Guard:   fakeGuard{"203.0.113.3/32": "own address", "2001:db8:1::/64": "shared"},
+		Wanted: []Wanted{{Name: "uptime", Agents: []string{"UptimeBot"}, Limit: 2, Window: 20 * time.Second}, {Name: "feed", Agents: []string{"bot"}, Limit: 1, Window: 9 * time.Second},
+			{Name: "search", Agents: []string{"Crawl", "Spider"}, From: []Source{{"crawlers", pfx("198.51.100.0/24", "2001:db8:2::/48")}}},
+			{Name: "own", Agents: []string{"spider"}, From: []Source{{"", pfx("203.0.113.5/32")}}, Limit: 1, Window: 9 * time.Second}},
+		Deny:  &Deny{Agents: []string{"sqlmap"}, From: pfx("203.0.113.2/32"), Ban: bans(5*time.Second, 30*time.Second)},
+		Guard: fakeGuard{"203.0.113.3/32": "own address", "2001:db8:1::/64": "shared"},
 		Jails: []Jail{
 			watch, trap(t, "a", 7*time.Second, 40*time.Second),
 			{Name: "all", Logs: []string{"l", "other"}, Limit: 5, Window: 20 * time.Second, Ban: bans(5*time.Second, 50*time.Second),
 				Overrides: []Override{{pfx("203.0.113.6/32")[0], 2}, {pfx("2001:db8::/32")[0], 3}}},
+			{Name: "liars", Logs: []string{"l"}, Limit: 1, Window: 9 * time.Second, Ban: bans(5 * time.Second), Where: Where{Match: Conditions{FalseCrawler: true}}},
 		},
 	}
 }
@@ -36,7 +39,7 @@ func drawLine(t *rapid.T, sec int) string {
 	}
 	forward := rapid.SampledFrom([]string{"-", "unknown", "10.0.0.1", client("forwarded"), "x, " + client("forwarded"), client("left") + ", 192.0.2.1"}).Draw(t, "header")
 	path := rapid.SampledFrom([]string{"/", "/a", "/w", "//%61"}).Draw(t, "path")
-	agent := rapid.SampledFrom([]string{"x", "x", "x", "UptimeBot", "another bot", "sqlmap", "bot sqlmap"}).Draw(t, "agent")
+	agent := rapid.SampledFrom([]string{"x", "x", "x", "UptimeBot", "another bot", "sqlmap", "bot sqlmap", "crawler", "Spider", "spider bot"}).Draw(t, "agent")
 	text := line(client("peer"), sec, "GET "+path+" HTTP/1.1", 200, agent, forward)
 	return rapid.SampledFrom([]string{text, text, text, text, text, text, text, "", "what?"}).Draw(t, "line")
 }
@@ -56,7 +59,7 @@ func TestReloadOfTheSame(t *testing.T) {
 		for n := range rapid.IntRange(1, 300).Draw(t, "lines") {
 			sec += rapid.SampledFrom([]int{0, 0, 0, 0, 1, 3}).Draw(t, "step")
 			if rapid.IntRange(0, 9).Draw(t, "reload?") == 0 {
-				if kept := reloaded.Use(Compile(o)); !slices.Equal(kept, []string{"w", "a", "all"}) {
+				if kept := reloaded.Use(Compile(o)); !slices.Equal(kept, []string{"w", "a", "all", "liars"}) {
 					t.Fatalf("kept %v", kept)
 				}
 			}
@@ -103,6 +106,9 @@ func TestWhatAReloadKeeps(t *testing.T) {
 		{"methods", func(o *Options) { o.Jails[0].Where.Match.Methods = []string{"GET"} }, "[] 0 0 1"},
 		{"agents", func(o *Options) { o.Jails[0].Where.Not.Agents = []string{"x"} }, "[] 0 0 1"},
 		{"no jail", func(o *Options) { o.Jails = nil }, "[] 0 0 1"},
+		{"false crawlers", func(o *Options) { o.Jails[0].Where.Match.FalseCrawler = true }, "[] 0 0 1"},
+		{"none of them", func(o *Options) { o.Jails[0].Where.Not.FalseCrawler = true }, "[] 0 0 1"},
+		{"a wanted agent's ranges", func(o *Options) { o.Wanted[0].From = []Source{{"x", pfx("203.0.113.0/24")}} }, "[j] 1 1 1"},
 		{"a wanted agent's limit", func(o *Options) { o.Wanted[0].Limit = 700 }, "[j] 1 1 1"},
 		{"a wanted agent's texts", func(o *Options) { o.Wanted[0].Agents = []string{"b", "ot"} }, "[j] 1 1 0"},
 		{"a wanted agent's window", func(o *Options) { o.Wanted[0].Window++ }, "[j] 1 1 0"},

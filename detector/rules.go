@@ -55,12 +55,6 @@ type jailRules struct {
 	matcher  matcher
 }
 
-type wantedRules struct {
-	*Wanted
-	identity string
-	agents   agents
-}
-
 // denyRules are those who are banned at first sight.
 type denyRules struct {
 	*Deny
@@ -104,12 +98,7 @@ func Compile(o Options) *Rules {
 	}
 	lists := maxTables
 	for i := range o.Wanted {
-		w := &o.Wanted[i]
-		r.wanted = append(r.wanted, wantedRules{
-			Wanted:   w,
-			identity: fmt.Sprintf("%q %q %d", w.Name, w.Agents, w.Window),
-			agents:   newAgents(w.Agents),
-		})
+		r.wanted = append(r.wanted, newWantedRules(&o.Wanted[i]))
 		r.wanted[i].agents.index(&lists)
 	}
 	if d := o.Deny; d != nil {
@@ -122,11 +111,28 @@ func Compile(o Options) *Rules {
 }
 
 // identity says what decides which events a jail's windows hold, and for how
-// long. Quoted, so that it can't be read in two ways; by fmt, so that no
-// condition is ever left out. The logs are not part of it: who adds a site must
-// not have all counts begin anew, and what a log that is gone has counted ages
-// out.
-func identity(j *Jail) string { return fmt.Sprintf("%q %d %q", j.Name, j.Window, j.Where) }
+// long. Quoted, so that it can't be read in two ways. The logs are not part of
+// it: who adds a site must not have all counts begin anew, and what a log that
+// is gone has counted ages out. It outlives the program in snapshots, so that
+// what is added to conditions must not change it for jails that don't use it.
+func identity(j *Jail) string {
+	type lists struct { // exported, so that fmt sees their String
+		Methods   []string
+		Paths     []PathPattern
+		Status    []StatusRange
+		Agents    []string
+		Protocols []string
+	}
+	of := func(c *Conditions) lists { return lists{c.Methods, c.Paths, c.Status, c.Agents, c.Protocols} }
+	text := fmt.Sprintf("%q %d %q", j.Name, j.Window, struct{ Match, Not lists }{of(&j.Where.Match), of(&j.Where.Not)})
+	if j.Where.Match.FalseCrawler {
+		text += " false"
+	}
+	if j.Where.Not.FalseCrawler {
+		text += " not false"
+	}
+	return text
+}
 
 // rememberAs notes how long the offences of a rule count, if it has a history
 // and a time of its own.

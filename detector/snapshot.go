@@ -64,7 +64,9 @@ func (e *Engine) Snapshot() *Snapshot {
 		s.addRule(t, j.rule, j.identity)
 	}
 	for i := range e.wanted {
-		s.addRule(t, e.wanted[i].rule, e.wanted[i].identity)
+		if w := &e.wanted[i]; w.limited() {
+			s.addRule(t, w.rule, w.identity)
+		}
 	}
 	s.Bans = make([]SnapshotBan, 0, e.bans.len())
 	for bk, b := range e.bans.entries {
@@ -128,7 +130,9 @@ func (e *Engine) RestoreSnapshot(s *Snapshot) (taken int) {
 		numbers[j.identity], names[j.identity], ids[j.identity] = j.rule, j.Name, j.id
 	}
 	for i := range e.wanted {
-		numbers[e.wanted[i].identity] = e.wanted[i].rule
+		if w := &e.wanted[i]; w.limited() {
+			numbers[w.identity] = w.rule
+		}
 	}
 	times := s.Times
 	for i, rule := range s.Rule {

@@ -53,8 +53,9 @@ func TestSnapshotEqualsGoingOn(t *testing.T) {
 func anyRules(t *rapid.T) Options {
 	o := Options{
 		Remember: time.Duration(rapid.IntRange(5, 2000).Draw(t, "remember")) * time.Second, SharedHistory: rapid.Bool().Draw(t, "shared"),
-		Wanted: []Wanted{{Name: "w", Agents: []string{"uptime"}, Limit: rapid.IntRange(1, 4).Draw(t, "wanted"), Window: 7 * time.Second}},
-		Deny:   &Deny{From: []netip.Prefix{netip.MustParsePrefix("203.0.113.9/32")}, Ban: ladder(t), Observe: rapid.Bool().Draw(t, "deny observes")},
+		Wanted: []Wanted{{Name: "w", Agents: []string{"uptime"}, Limit: rapid.IntRange(1, 4).Draw(t, "wanted"), Window: 7 * time.Second},
+			{Name: "free", Agents: []string{"uptime"}, From: []Source{{"x", pfx("203.0.113.3/32")}}}},
+		Deny: &Deny{From: []netip.Prefix{netip.MustParsePrefix("203.0.113.9/32")}, Ban: ladder(t), Observe: rapid.Bool().Draw(t, "deny observes")},
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "jails") {
 		o.Jails = append(o.Jails, Jail{

@@ -22,6 +22,7 @@ type Trace struct {
 	Denial *Decision    // what step 5 would decide; nil: nothing
 	Jails  []JailTrace  // of the log, all of them if there is a client
 	Step   Step         // where it stops
+	Proof  Proof        // of StepWanted
 }
 
 // StepTrace is a look at one step of the order.
@@ -113,29 +114,16 @@ func (t *tracer) walk(line []byte, cut bool) Step {
 // exceptions is the order from step 3 to where jails are asked.
 func (t *tracer) exceptions(c *candidate) (step Step, stopped bool) {
 	e, ev := t.e, &t.ev
+	ev.falseCrawler = e.falseCrawler(c.client, ev)
 	if e.allow != nil && e.allow.Contains(c.client) {
 		t.step(3, "allowed", true, "%s is allowed", c.client)
 		return StepAllowed, true
 	}
 	t.step(3, "allowed", false, "%s is not allowed by any address", c.client)
 
-	wanted := false
-	for i := range e.wanted {
-		w := &e.wanted[i]
-		if !w.agents.in(ev.agent()) {
-			continue
-		}
-		wanted = true
-		if e.windows.foresee(w.rule, w.Limit, c.key, ev.Time) == kept {
-			t.step(4, "wanted", true, "its agent is that of %s, and it is within the limit of %d in %v", w.Name, w.Limit, w.Window)
-			return StepWanted, true
-		}
-		t.step(4, "wanted", false, "its agent is that of %s, but it is beyond the limit of %d in %v", w.Name, w.Limit, w.Window)
+	if t.spared(c) {
+		return StepWanted, true
 	}
-	if !wanted {
-		t.step(4, "wanted", false, "its agent is that of no wanted machine")
-	}
-
 	if e.pardons != nil {
 		e.pardons.find(c.client, ev.Time)
 	}
@@ -154,6 +142,45 @@ func (t *tracer) exceptions(c *candidate) (step Step, stopped bool) {
 	}
 	t.step(7, "banned", false, "%s is not banned", c.target)
 	return 0, false
+}
+
+// spared is step 4, and reports whether it stops there.
+func (t *tracer) spared(c *candidate) bool {
+	e, wanted := t.e, false
+	for i := range e.wanted {
+		w := &e.wanted[i]
+		if !w.agents.in(t.ev.agent()) {
+			continue
+		}
+		wanted = true
+		proof, ok := w.proof(c.client)
+		if !ok {
+			t.step(4, "wanted", false, "its agent is that of %s, but %s is not in its ranges", w.Name, c.client)
+			continue
+		}
+		is := "its agent is that of " + w.Name
+		switch {
+		case proof.Source != "":
+			is += fmt.Sprintf(", it is in the ranges of %s", proof.Source)
+		case proof.ByRanges:
+			is += ", it is one of its addresses"
+		}
+		if w.limited() && e.windows.foresee(w.rule, w.Limit, c.key, t.ev.Time) != kept {
+			t.step(4, "wanted", false, "%s, but it is beyond the limit of %d in %v", is, w.Limit, w.Window)
+			continue
+		}
+		t.Proof = proof
+		if w.limited() {
+			t.step(4, "wanted", true, "%s, and it is within the limit of %d in %v", is, w.Limit, w.Window)
+		} else {
+			t.step(4, "wanted", true, "%s, and it has no limit", is)
+		}
+		return true
+	}
+	if !wanted {
+		t.step(4, "wanted", false, "its agent is that of no wanted machine")
+	}
+	return false
 }
 
 // denial is step 5, and reports whether it stops there.

@@ -22,8 +22,9 @@ func drawRules(t *rapid.T) Options {
 		j.Limit = rapid.IntRange(0, 3).Draw(t, "limit")
 		if rapid.IntRange(0, 3).Draw(t, "not?") == 0 {
 			j.Where.Not = Conditions{
-				Agents: rapid.SampledFrom([][]string{nil, {"bot"}, {"a", "b", "c", "d", "zz"}}).Draw(t, "not agents"),
-				Status: rapid.SampledFrom([][]StatusRange{nil, {{404, 404}}, {{200, 299}, {500, 599}}}).Draw(t, "not status"),
+				Agents:       rapid.SampledFrom([][]string{nil, {"bot"}, {"a", "b", "c", "d", "zz"}}).Draw(t, "not agents"),
+				FalseCrawler: rapid.Bool().Draw(t, "not false crawlers"),
+				Status:       rapid.SampledFrom([][]StatusRange{nil, {{404, 404}}, {{200, 299}, {500, 599}}}).Draw(t, "not status"),
 			}
 			j.Where.Match.Methods = rapid.SampledFrom([][]string{nil, {"GET"}, {"POST", "PUT"}}).Draw(t, "methods")
 		}
@@ -45,7 +46,7 @@ func traced(t *rapid.T) {
 	m.Rewritten = l.Rewritten
 	both := func(do func(*Engine)) { do(e); do(twin) }
 	networks := pfx("203.0.113.0/24", "203.0.113.5/32", "198.51.100.0/22", "2001:db8:1::/48", "2001:db8:2::/64")
-	names := []string{"", "w", "a", "all", DenyName}
+	names := []string{"", "w", "a", "all", "liars", DenyName}
 	sec := 0
 	for n := range rapid.IntRange(1, 60).Draw(t, "lines") {
 		sec += rapid.SampledFrom([]int{0, 0, 0, 1, 3}).Draw(t, "step")
@@ -95,7 +96,7 @@ func traced(t *rapid.T) {
 				decisions = append(decisions, *j.Decision)
 			}
 		}
-		if tr.Step != v.Step || tr.Client != v.Client || v.Err != nil && tr.Err != v.Err || v.Target.IsValid() && tr.Target != v.Target ||
+		if tr.Step != v.Step || tr.Proof != v.Proof || tr.Client != v.Client || v.Err != nil && tr.Err != v.Err || v.Target.IsValid() && tr.Target != v.Target ||
 			fmt.Sprintf("%+v", decisions) != fmt.Sprintf("%+v", v.Decisions) {
 			t.Fatalf("line %d, %s\ntrace %+v\ndecisions %+v\nline  %s", n, text, tr, decisions, show(v))
 		}

@@ -128,6 +128,7 @@ func parts(c *Conditions) []part {
 			return strconv.Itoa(t.ev.Status)
 		}},
 		{"agent", strings.Join(c.Agents, ", "), Conditions{Agents: c.Agents}, func(t *tracer) string { return string(t.ev.Agent) }},
+		{"false_crawler", "true", Conditions{FalseCrawler: c.FalseCrawler}, func(t *tracer) string { return strconv.FormatBool(t.ev.falseCrawler) }},
 		{"protocol", strings.Join(c.Protocols, ", "), Conditions{Protocols: c.Protocols}, func(t *tracer) string { return string(t.ev.Proto) }},
 	}
 }

@@ -23,11 +23,15 @@ type Conditions struct {
 	Status    []StatusRange
 	Agents    []string // substrings, matched without regard to case
 	Protocols []string // "HTTP/1.1"; see HasProtocol
+
+	// FalseCrawler is for clients that claim, by their agent, to be a wanted
+	// machine that has ranges, and are not in them.
+	FalseCrawler bool
 }
 
-// Empty reports whether no list says anything.
+// Empty reports whether nothing is said.
 func (c *Conditions) Empty() bool {
-	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Status) == 0 && len(c.Agents) == 0 && len(c.Protocols) == 0
+	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Status) == 0 && len(c.Agents) == 0 && len(c.Protocols) == 0 && !c.FalseCrawler
 }
 
 // HasProtocol reports whether a protocol, as logged, is among some. A version

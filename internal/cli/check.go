@@ -103,6 +103,17 @@ func describe(w io.Writer, path string, c *config.Config) error {
 		describeNotify(tw, c)
 		tw.Flush()
 	}
+	if len(c.Wanted) > 0 {
+		fmt.Fprintln(&b, "\nWanted")
+		for i := range c.Wanted {
+			m := &c.Wanted[i]
+			fmt.Fprintf(tw, "  %s\tagent %s\t%s\n", m.Name, quoteAll(m.Agents), passText(m))
+			for _, proof := range proofs(c, m) {
+				fmt.Fprintf(tw, "  \t%s\n", proof)
+			}
+		}
+		tw.Flush()
+	}
 	fmt.Fprintln(&b, "\nLists")
 	fmt.Fprintf(tw, "  trusted_proxies\t%s\n", plural(len(c.TrustedProxies), "range"))
 	fmt.Fprintf(tw, "  allow\t%s\n", plural(len(c.Allow), "range"))
@@ -110,16 +121,17 @@ func describe(w io.Writer, path string, c *config.Config) error {
 		fmt.Fprintf(tw, "  \t%s, looked up while the daemon runs: %s\n", plural(len(c.AllowHosts), "host name"), strings.Join(c.AllowHosts, ", "))
 	}
 	for _, l := range c.Lists {
-		fmt.Fprintf(tw, "  %s\t%s, in %s\n", l.Path, plural(l.Entries, "range"), l.Key)
+		if !ofWanted(l.Key) {
+			fmt.Fprintf(tw, "  %s\t%s, in %s\n", l.Path, plural(l.Entries, "range"), l.Key)
+		}
 	}
 	for _, l := range c.Providers {
-		fmt.Fprintf(tw, "  %s\t%s: built in, as of %s\n", l.Name, plural(len(l.Prefixes), "range"), l.Snapshot)
+		if !ofWanted(l.Key) {
+			fmt.Fprintf(tw, "  %s\t%s: built in, as of %s\n", l.Name, plural(len(l.Prefixes), "range"), l.Snapshot)
+		}
 	}
 	if !c.ProtectSessions {
 		fmt.Fprintf(tw, "  protect_sessions\toff: who is logged in by SSH can be banned\n")
-	}
-	for _, m := range c.Wanted {
-		fmt.Fprintf(tw, "  %s\tagents %s pass, up to %d in %s\n", m.Name, quoteAll(m.Agents), m.Limit, config.FormatDuration(m.Window))
 	}
 	tw.Flush()
 	fmt.Fprintf(&b, "\nState in %s\n", c.StateDir)
@@ -240,6 +252,9 @@ func whereText(w *detector.Where) string {
 		}
 		if len(c.Protocols) > 0 {
 			parts = append(parts, not+"protocol "+strings.Join(c.Protocols, " or "))
+		}
+		if c.FalseCrawler {
+			parts = append(parts, not+"false crawler")
 		}
 	}
 	add(&w.Match, "")

@@ -300,6 +300,9 @@ func evidenceTable(lines []control.Line) *table {
 	agent := ""
 	for _, l := range lines {
 		step := l.Step
+		if l.Wanted != "" {
+			step += ": " + l.Wanted
+		}
 		if len(l.Jails) > 0 {
 			step += ": " + commas(l.Jails)
 		}

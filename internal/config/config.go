@@ -30,7 +30,7 @@ type Config struct {
 
 	Logs    []Log             // at least one
 	Jails   []detector.Jail   // at least one, every field filled in
-	Wanted  []detector.Wanted // machines let pass by their agent
+	Wanted  []detector.Wanted // machines that are let pass
 	Deny    *detector.Deny    // nil: nobody is denied
 	Actions []Action          // at least one, except in Builtin
 	Notify  []notify.Options  // who is told what happens; their Host is empty
@@ -62,7 +62,7 @@ type Config struct {
 
 // Provider is a provider name that was used, and what it stood for.
 type Provider struct {
-	Key      string         // "trusted_proxies", "allow" or "deny.from"
+	Key      string         // "trusted_proxies", "allow", "deny.from" or "wanted.NAME.from"
 	Name     string         // "cloudflare"
 	Prefixes []netip.Prefix // the ranges
 	Snapshot string         // day of the ranges, as YYYY-MM-DD

@@ -71,7 +71,7 @@ func read(top *section, env []string) *Config {
 	var names []string
 	c.Jails, names = readJails(top, &refs, defaults)
 	c.Deny = readDeny(top, &refs, defaults, c)
-	c.Wanted = readWanted(top)
+	c.Wanted = readWanted(top, c)
 	c.Notify = readNotify(top, env)
 	top.finish()
 
@@ -121,7 +121,9 @@ func checkMemory(doc *document, c *Config) {
 		}
 	}
 	for _, w := range c.Wanted {
-		check(keyPath("wanted", w.Name), w.Limit, w.Window)
+		if w.Window > 0 { // without one there is no limit, and nothing to keep
+			check(keyPath("wanted", w.Name), w.Limit, w.Window)
+		}
 	}
 }
 
@@ -193,30 +195,4 @@ func (n node) group() string {
 		n.bad("must be the name of a group")
 	}
 	return s
-}
-
-// readWanted reads the [wanted.NAME] tables.
-func readWanted(top *section) []detector.Wanted {
-	var out []detector.Wanted
-	tables, _ := top.group("wanted", "")
-	for _, t := range tables {
-		w := detector.Wanted{Name: t.name}
-		if n, ok := t.get("agent"); ok {
-			w.Agents = n.nonEmptyTexts(anyText)
-		} else {
-			t.missing("agent", "required: text that occurs in the user agent")
-		}
-		n, ok := t.get("agent_only")
-		if !ok {
-			t.missing("agent_only", "must be true: proof by address or DNS is not supported yet")
-		} else if yes, ok := n.flag(); ok && !yes {
-			n.bad("must be true: proof by address or DNS is not supported yet")
-		}
-		r := readRule(t.section, ruleLimit|ruleWindow, nil)
-		w.Limit = require(t.section, "limit", r.limit, "required")
-		w.Window = require(t.section, "window", r.window, "required")
-		t.finish()
-		out = append(out, w)
-	}
-	return out
 }

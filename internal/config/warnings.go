@@ -19,6 +19,7 @@ func warn(doc *document, c *Config) {
 	warnExcluded(doc, c)
 	warnForgotten(doc, c)
 	warnDenied(doc, c)
+	warnWanted(doc, c)
 	warnNotify(doc, c)
 }
 
@@ -132,6 +133,9 @@ func warnFields(doc *document, c *Config) {
 			if len(x.c.Agents) > 0 {
 				lacks(x.at.key("agent"), j.Logs, parser.FieldAgent, "user agent", nothing)
 			}
+			if x.c.FalseCrawler {
+				lacks(x.at.key("false_crawler"), j.Logs, parser.FieldAgent, "user agent", nothing)
+			}
 			if len(x.c.Paths) > 0 {
 				lacks(x.at.key("path"), j.Logs, parser.FieldPath, "path", nothing)
 			}
@@ -152,7 +156,7 @@ func warnFields(doc *document, c *Config) {
 	}
 	for _, w := range c.Wanted {
 		lacks(keyPath("wanted", w.Name, "agent"), all, parser.FieldAgent, "user agent", nothing)
-		if w.Limit == 0 {
+		if w.Limit == 0 && w.Window > 0 {
 			doc.warn(keyPath("wanted", w.Name, "limit"), "with a limit of 0 none of its requests passes: this does nothing")
 		}
 	}

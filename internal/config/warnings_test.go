@@ -93,6 +93,21 @@ func TestWarnings(t *testing.T) {
 			`13: jails.x.where.path: "/a%20b" hardly matches: %XX is decoded before paths are compared, so write the character itself`},
 		{"wanted that never pass", enforced + strings.Replace(want, "limit = 9", "limit = 0", 1),
 			`12: wanted.up.limit: with a limit of 0 none of its requests passes: this does nothing`},
+		{"an agent that could prove itself", enforced + "[wanted.up]\nagent = \"UptimeRobot/2\"\nagent_only = true\nlimit = 9\nwindow = \"1s\"\n" +
+			"[wanted.googlebot]\nagent = \"Google\"\nagent_only = true\nlimit = 9\nwindow = \"1s\"\n" +
+			"[wanted.status]\nagent = \"Better Uptime Bot\"\nagent_only = true\nlimit = 9\nwindow = \"1s\"\n",
+			`11: wanted.up.agent_only: anybody can send this agent, and where uptimerobot comes from is known: from = ["uptimerobot"] in the place of agent_only lets only that pass
+16: wanted.googlebot.agent_only: anybody can send this agent, and where googlebot comes from is known: from = ["googlebot"] in the place of agent_only lets only that pass
+21: wanted.status.agent_only: anybody can send this agent, and where better-uptime comes from is known: from = ["better-uptime"] in the place of agent_only lets only that pass`},
+		{"an agent that does", enforced + "[wanted.up]\nagent = \"UptimeRobot\"\nfrom = \"uptimerobot\"\n" + jail + "where = { false_crawler = true }\n", ""},
+		{"false crawlers where none can be", enforced + jail + "where = { false_crawler = true }\n[jails.y]\nlimit = 1\nwindow = \"1s\"\nban = \"1s\"\nwhere = { not = { false_crawler = true } }\n" + want,
+			`13: jails.x.where.false_crawler: no [wanted] machine has from, so that no claim is false: the jail never counts anything
+18: jails.y.where.not.false_crawler: no [wanted] machine has from, so that no claim is false: this excludes nothing`},
+		{"false crawlers in a log without agents, and excluded", strings.Replace(enforced, "[jails", "format = \"common\"\n[jails", 1) + jail + "where = { false_crawler = true, not = { false_crawler = true } }\n[wanted.up]\nagent = \"Up\"\nfrom = \"203.0.113.7\"\n",
+			`14: jails.x.where.false_crawler: format "common" of log "nginx" has no user agent: this matches nothing there
+14: jails.x.where.not.false_crawler: format "common" of log "nginx" has no user agent: this matches nothing there
+14: jails.x.where.not.false_crawler: excludes all that where.false_crawler includes: the jail never counts anything
+16: wanted.up.agent: format "common" of log "nginx" has no user agent: this matches nothing there`},
 		{"short agent", enforced + "[deny]\nagents = [\n\"sqlmap\",\n\"Mo\"]\nban = \"1d\"\n", `12: deny.agents: "Mo" occurs in the user agents of ordinary clients`},
 		{"paths that never match", enforced + jail + "where = { path = [\"/ok\", \"/.*\", \"/c/.\", \"/a//b\", \"~//\"], not = { path = \"/a/../b\" } }\n",
 			`13: jails.x.where.path: "/c/." never matches: //, /./ and /../ are resolved before paths are compared

@@ -89,6 +89,7 @@ func warnExcluded(doc *document, c *Config) {
 			{"protocol", len(yes.Protocols) > 0 && within(yes.Protocols, no.Protocols, func(a, b string) bool {
 				return detector.HasProtocol([]string{b}, []byte(a))
 			})},
+			{"false_crawler", yes.FalseCrawler && no.FalseCrawler},
 		} {
 			if x.all {
 				doc.warn(keyPath("jails", j.Name, "where", "not", x.key), "excludes all that where.%s includes: the jail never counts anything", x.key)

@@ -46,6 +46,13 @@ func readConditions(s *section) detector.Conditions {
 	if n, ok := s.get("protocol"); ok {
 		c.Protocols = n.nonEmptyTexts(node.checkProtocol)
 	}
+	if n, ok := s.get("false_crawler"); ok {
+		yes, ok := n.flag()
+		if ok && !yes {
+			n.bad("must be true, or left out; not = { false_crawler = true } leaves them out of what counts")
+		}
+		c.FalseCrawler = yes
+	}
 	return c
 }
 

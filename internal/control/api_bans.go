@@ -95,6 +95,7 @@ type Line struct {
 	Path   string     `json:"path,omitempty"`
 	Status int        `json:"status,omitempty"`
 	Agent  string     `json:"agent,omitempty"`
-	Step   string     `json:"step,omitempty"`  // where it stopped in the order of exceptions
-	Jails  []string   `json:"jails,omitempty"` // whose conditions it meets
+	Step   string     `json:"step,omitempty"`   // where it stopped in the order of exceptions
+	Wanted string     `json:"wanted,omitempty"` // the wanted machine it was let pass as, and how that was known
+	Jails  []string   `json:"jails,omitempty"`  // whose conditions it meets
 }

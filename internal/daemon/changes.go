@@ -109,7 +109,7 @@ func jailSettings(c *config.Config) map[string][]setting {
 			logs = "all"
 		}
 		m[j.Name] = []setting{
-			{"log", logs}, {"where", fmt.Sprintf("%q", j.Where)}, {"limit", strconv.Itoa(j.Limit)}, {"override", fmt.Sprint(j.Overrides)},
+			{"log", logs}, {"where", fmt.Sprintf("%+v", j.Where)}, {"limit", strconv.Itoa(j.Limit)}, {"override", fmt.Sprint(j.Overrides)},
 			{"window", config.FormatDuration(j.Window)}, {"ban", config.FormatLadder(j.Ban)}, {"remember", j.Remember.String()},
 			{"mode", modeText(j.Observe)}, {"actions", strings.Join(j.Actions, ", ")},
 		}
@@ -158,11 +158,27 @@ func logSettings(c *config.Config) map[string][]setting {
 func wantedSettings(c *config.Config) map[string][]setting {
 	m := map[string][]setting{}
 	for _, w := range c.Wanted {
-		m[w.Name] = []setting{
-			{"agent", strings.Join(w.Agents, ", ")}, {"limit", strconv.Itoa(w.Limit)}, {"window", config.FormatDuration(w.Window)},
+		limit, window := "none", "none"
+		if w.Window > 0 {
+			limit, window = strconv.Itoa(w.Limit), config.FormatDuration(w.Window)
 		}
+		m[w.Name] = []setting{{"agent", strings.Join(w.Agents, ", ")}, {"from", fromText(&w)}, {"limit", limit}, {"window", window}}
 	}
 	return m
+}
+
+// fromText tells where a machine comes from.
+func fromText(w *detector.Wanted) string {
+	var parts []string
+	for _, s := range w.From {
+		if s.Name != "" {
+			parts = append(parts, s.Name+":")
+		}
+		for _, p := range s.Prefixes {
+			parts = append(parts, p.String())
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 func actionSettings(c *config.Config) map[string][]setting {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/words"
@@ -77,7 +78,24 @@ func unseen(x *control.Explanation) (conclusion, text string) {
 			most = step
 		}
 	}
+	if who := wantedAs(x); most == detector.StepWanted.String() && who != "" {
+		most += ": " + who
+	}
 	return control.Counted, fmt.Sprintf("%s is not banned: of the latest %d of its lines in the ends of the logs, most ended at: %s", x.Address, judged, most)
+}
+
+// wantedAs is the machine that most lines of the address passed as, and by which
+// proof.
+func wantedAs(x *control.Explanation) (who string) {
+	lines := map[string]int{}
+	for i := range x.Evidence {
+		if w := x.Evidence[i].Wanted; w != "" {
+			if lines[w]++; lines[w] > lines[who] {
+				who = w
+			}
+		}
+	}
+	return who
 }
 
 // clock is a time for a person.

@@ -311,6 +311,9 @@ func (e *engine) traceLine(k *keptLine, now time.Time) (*control.Line, bool) {
 	}
 	line := evidence(sampleOf(t.Event), k.at, time.Unix(0, t.Event.Time).UTC())
 	line.Log, line.Client, line.Step = k.log, t.Client, t.Step.String()
+	if t.Step == detector.StepWanted {
+		line.Wanted = t.Proof.String()
+	}
 	for _, j := range t.Jails {
 		if j.Matches && t.Step >= detector.StepBanned {
 			line.Jails = append(line.Jails, j.Jail)

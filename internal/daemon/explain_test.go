@@ -33,6 +33,9 @@ where = { method = "GET" }
 [jails.trial]
 where = { method = "POST" }
 mode = "observe"
+[wanted.shop]
+agent = "curl"
+from = "203.0.113.240/28"
 [actions.firewall]
 type = "log"
 `), func(o *Options) {
@@ -48,10 +51,11 @@ type = "log"
 		{"203.0.113.1", "GET", 3}, {"2001:db8::1", "GET", 3}, {"203.0.113.2", "POST", 3},
 		{"198.51.100.1", "GET", 9}, {"198.51.100.2", "GET", 9}, {"203.0.113.4", "GET", 3}, {"127.0.0.1", "GET", 1},
 		{"203.0.113.6", "GET", 1}, {"203.0.113.8", "HEAD", 1}, {"203.0.113.9", "GET", 1}, {"203.0.113.9", "POST", 2},
+		{"203.0.113.241", "GET", 9},
 	} {
 		s.write(strings.Repeat(request(r.client, r.method, "/"), r.n))
 	}
-	l.counted(36)
+	l.counted(45)
 	ctx := t.Context()
 	_, err := l.d.Allow(ctx, control.Caller{}, control.AllowRequest{Target: pfx("203.0.113.4/32"), For: 3600})
 	check(t, err)
@@ -74,6 +78,7 @@ type = "log"
 		{"203.0.113.6", control.Counted, "jail web has counted 1 in 1m, and bans at 3"},
 		{"203.0.113.9", control.Counted, "jail trial has counted 2 in 1m, and bans at 3"}, // the fuller one
 		{"203.0.113.8", control.Counted, "of the latest 1 of its lines in the ends of the logs, most ended at: "},
+		{"203.0.113.241", control.Counted, "of the latest 9 of its lines in the ends of the logs, most ended at: wanted agent: shop, by its addresses"},
 		{"203.0.113.99", control.Unseen, "there is no line of it"},
 	} {
 		if x := l.explain(c.address); x.Conclusion != c.conclusion || !strings.Contains(x.Text, c.text) {

@@ -104,6 +104,8 @@ func outcome(t *detector.Trace) string {
 		return "nothing: it counts for nobody"
 	case detector.StepCounted:
 		return fmt.Sprintf("%s is counted", t.Client)
+	case detector.StepWanted:
+		return fmt.Sprintf("nothing: %s is wanted: %s", t.Client, t.Proof)
 	default:
 		return fmt.Sprintf("nothing: %s", t.Step)
 	}

@@ -243,6 +243,9 @@ func (r *replay) summaryTo() io.Writer {
 // verdict counts and prints what became of a line.
 func (r *replay) verdict(v *detector.Verdict, line []byte, at *detector.Line) error {
 	r.sum.client(v)
+	if v.Step == detector.StepWanted {
+		r.sum.passed(v)
+	}
 	if v.Err != nil {
 		r.sum.unparsed(at, v.Err, line)
 	}

@@ -2,10 +2,13 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,7 +39,14 @@ type summary struct {
 	said     map[refusal]struct{}
 	targets  *distinct[netip.Prefix]
 	jails    byDay
+	wanted   map[detector.Proof]*spared
 	bad      []badLine // the first lines that did not parse
+}
+
+// spared are the lines that a wanted machine has passed by one proof.
+type spared struct {
+	lines   uint64
+	clients *distinct[address]
 }
 
 type refusal struct {
@@ -54,6 +64,30 @@ func newSummary() summary {
 	return summary{
 		clients: newDistinct(address.hash), top: newTop(address.hash),
 		targets: newDistinct(func(p netip.Prefix) uint32 { return addressOf(p.Addr()).hash() }), said: map[refusal]struct{}{}, jails: byDay{},
+		wanted: map[detector.Proof]*spared{},
+	}
+}
+
+// passed counts a line of a wanted machine.
+func (s *summary) passed(v *detector.Verdict) {
+	by := s.wanted[v.Proof]
+	if by == nil {
+		by = &spared{clients: newDistinct(address.hash)}
+		s.wanted[v.Proof] = by
+	}
+	by.lines++
+	by.clients.add(addressOf(v.Client))
+}
+
+// writeWanted tells which machines passed, by which proof, those with most lines
+// first.
+func (s *summary) writeWanted(b *strings.Builder) {
+	proofs := slices.SortedFunc(maps.Keys(s.wanted), func(p, q detector.Proof) int {
+		return cmp.Or(cmp.Compare(s.wanted[q].lines, s.wanted[p].lines), cmp.Compare(p.String(), q.String()))
+	})
+	for _, p := range proofs {
+		by := s.wanted[p]
+		fmt.Fprintf(b, "%14s%s: %s; clients: %s\n", "", p, words.Thousands(by.lines), by.clients)
 	}
 }
 
@@ -211,6 +245,7 @@ func (s *summary) write(w io.Writer, r *replay) error {
 	}
 	row("bans", "%s; banned clients and networks: %s", bans, s.targets)
 	row("spared", "%s", s.spared(steps))
+	s.writeWanted(&b)
 	row("not counted", "%s of banned clients, %s that no jail is about, %s too late", words.Thousands(steps[detector.StepBanned]),
 		words.Thousands(steps[detector.StepUnmatched]), words.Thousands(r.engine.Stats().Late))
 	row("late", "%s", &s.late)
@@ -231,7 +266,7 @@ func (s *summary) spared(steps *[detector.NumSteps]uint64) string {
 		what string
 	}{
 		{detector.StepAllowed, "allowed"},
-		{detector.StepWanted, "wanted agents"},
+		{detector.StepWanted, "of wanted machines"},
 		{detector.StepInfrastructure, "trusted proxies"},
 		{detector.StepNobody, "without a client"},
 	} {
