@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/internal/argv"
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 // checksPerPass is about how many targets check is asked for at each full pass,
@@ -41,7 +42,7 @@ func (c *Command) lookAround(ctx context.Context) {
 			c.log.Warn("can't look whether bans are still there, so what others take out may not be put in again", slog.Any("err", err))
 		}
 		c.tellOverdue(ctx)
-		pause(ctx, time.Since(began))
+		sleep.For(ctx, time.Since(began))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/internal/argv"
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 // restAfterEnds is how long Run waits at least after it has taken out bans, so
@@ -49,7 +50,7 @@ func (c *Command) Run(ctx context.Context) error {
 		if rest = min(2*rest, maxAgain); !gaveUp {
 			rest = restAfterEnds
 		}
-		pause(ctx, rest)
+		sleep.For(ctx, rest)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 const (
@@ -135,7 +137,7 @@ func (c *Cutter) Run(ctx context.Context) error {
 		}
 		began := time.Now()
 		c.cut(ctx)
-		pause(ctx, max(cutInterval, cutShare*time.Since(began)))
+		sleep.For(ctx, max(cutInterval, cutShare*time.Since(began)))
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 // ErrTableBusy is wrapped by the error of LockTable and LockIptables if another
@@ -93,7 +95,7 @@ func lock(name, what, hint string) (*TableLock, error) {
 			return &TableLock{warning: fmt.Sprintf("somebody sits on the socket %s, which is ours to lock %s, and does not answer (%v): going on without the lock",
 				name, what, err)}, nil
 		}
-		pause(context.Background(), lockPause)
+		sleep.For(context.Background(), lockPause)
 	}
 }
 

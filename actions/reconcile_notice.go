@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 // Somebody else who changes what an action holds is answered at once, so many
@@ -99,7 +101,7 @@ func (r *Reconciler) Watch(ctx context.Context) error {
 			said = true
 			r.log.Warn("can't hear what others do to the bans, which are only compared at the interval", slog.Any("err", err))
 		}
-		pause(ctx, jitter(backoff))
+		sleep.For(ctx, jitter(backoff))
 		backoff = min(2*backoff, r.opt.MaxBackoff)
 	}
 }

@@ -127,15 +127,6 @@ func (r *Reconciler) due() (full, yes bool) {
 	return r.lost, r.lost || len(r.pending) > 0
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 // jitter spreads retries of several actions and hosts: between d/2 and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 

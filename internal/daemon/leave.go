@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 const (
@@ -73,7 +74,7 @@ func (d *daemon) applied(ctx context.Context, after, spared []*enforcer) (vain *
 	for i := 0; i < len(after); i++ {
 		err := after[i].reconciler.Applied(ctx)
 		if errors.Is(err, actions.ErrEnded) {
-			rest(ctx, replacedSoon)
+			sleep.For(ctx, replacedSoon)
 			after = slices.DeleteFunc(d.enforcers(), func(e *enforcer) bool { return !e.enforces || slices.Contains(spared, e) })
 			i = -1
 			continue
@@ -110,7 +111,7 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []
 	defer cancel()
 	err := d.clear(limited, l)
 	for wait := leavePause; err != nil && !errors.Is(err, actions.ErrPermanent) && limited.Err() == nil; wait *= 2 {
-		if rest(limited, wait); limited.Err() == nil {
+		if sleep.For(limited, wait) {
 			err = d.clear(limited, l)
 		}
 	}
@@ -146,16 +147,6 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []
 	}
 	d.notePlaces()
 	d.unlockUnused()
-}
-
-// rest waits, or until ctx is done.
-func rest(ctx context.Context, wait time.Duration) {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // clear removes what is in a place.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 const (
@@ -113,18 +115,9 @@ func (s *Set) Run(ctx context.Context, p Paths, log *slog.Logger) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.changed:
-			sleep(ctx, pause)
+			sleep.For(ctx, pause)
 		case <-tick.C:
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 

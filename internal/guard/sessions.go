@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 const (
@@ -209,7 +211,7 @@ func (s *Sessions) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.changed:
-			sleep(ctx, pause)
+			sleep.For(ctx, pause)
 		case <-tick.C:
 		}
 	}

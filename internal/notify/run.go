@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 const (
@@ -48,7 +50,7 @@ func (n *Notifier) Run(ctx context.Context, log *slog.Logger) {
 		if n.Stats().Waiting == 0 {
 			continue
 		}
-		if !r.sleep(ctx, max(settle, n.o.Interval-time.Since(r.began))) || !r.turn(ctx) {
+		if !sleep.For(ctx, max(settle, n.o.Interval-time.Since(r.began))) || !r.turn(ctx) {
 			return
 		}
 		if m, ok := n.take(); ok && !r.deliver(ctx, m) {
@@ -71,18 +73,6 @@ type runner struct {
 	still bool      // that is the last that was said
 }
 
-// sleep reports whether the time is up, and not ctx.
-func (r *runner) sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // turn waits until one more try is within what is allowed in an hour. It reports
 // false if ctx is done.
 func (r *runner) turn(ctx context.Context) bool {
@@ -93,7 +83,7 @@ func (r *runner) turn(ctx context.Context) bool {
 		if wait <= 0 {
 			return true
 		}
-		if !r.sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return false
 		}
 	}
@@ -118,7 +108,7 @@ func (r *runner) deliver(ctx context.Context, m message) bool {
 			r.n.close(a, m)
 			return ctx.Err() == nil
 		}
-		ok := r.sleep(ctx, max(r.backoff, a.retryAfter))
+		ok := sleep.For(ctx, max(r.backoff, a.retryAfter))
 		r.backoff = min(2*r.backoff, maxBackoff)
 		if !ok || time.Since(begin) >= foldAfter {
 			r.n.putBack(m, time.Now())

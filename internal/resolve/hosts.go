@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 const (
@@ -109,7 +111,7 @@ func (h *Hosts) Run(ctx context.Context) error {
 		if h.anyUnknown() && retry < pause {
 			pause, retry = retry, 2*retry
 		}
-		if !sleep(ctx, pause) {
+		if !sleep.For(ctx, pause) {
 			return nil
 		}
 	}
@@ -198,16 +200,4 @@ func tidy(found []netip.Addr) []netip.Addr {
 	}
 	slices.SortFunc(out, func(a, b netip.Addr) int { return cmp.Or(a.BitLen()-b.BitLen(), a.Compare(b)) })
 	return slices.Compact(out)
-}
-
-// sleep returns false if the context ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

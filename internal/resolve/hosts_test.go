@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tailban/tailban/internal/sleep"
 	"github.com/tailban/tailban/internal/syncbuf"
 )
 
@@ -59,7 +60,7 @@ func (d *fakeDNS) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	slow := d.slow[name]
 	d.asked[name] = append(d.asked[name], time.Now())
 	d.mu.Unlock()
-	if !sleep(ctx, slow) {
+	if !sleep.For(ctx, slow) {
 		return nil, ctx.Err()
 	}
 	if !ok {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 // Folders tells when names in folders come, go, or get other rights, by one
@@ -66,10 +68,7 @@ func (f *Folders) Run(ctx context.Context) error {
 			return fmt.Errorf("read inotify: %w", err)
 		}
 		f.heard(buf[:n])
-		select {
-		case <-ctx.Done():
-		case <-time.After(readEvery):
-		}
+		sleep.For(ctx, readEvery)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tailban/tailban/internal/sleep"
 )
 
 // Ended is the State of what will never send another line: standard input that
@@ -285,13 +287,7 @@ func (p *pauses) reset() { p.next = 0 }
 // wait returns false if ctx is done.
 func (p *pauses) wait(ctx context.Context) bool {
 	p.next = min(max(p.next, p.least), p.most)
-	t := time.NewTimer(p.next)
-	defer t.Stop()
+	d := p.next
 	p.next *= 2
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sleep.For(ctx, d)
 }
