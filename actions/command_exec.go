@@ -18,6 +18,7 @@ import (
 
 	"github.com/tailban/tailban/internal/access"
 	"github.com/tailban/tailban/internal/term"
+	"github.com/tailban/tailban/internal/words"
 )
 
 const (
@@ -155,11 +156,7 @@ func shown(said, out *bounded) string {
 	if text == "" {
 		return ""
 	}
-	text = term.Escape(text)
-	if len(text) > maxShown {
-		text = strings.ToValidUTF8(text[:maxShown], "") + "…"
-	}
-	return ": " + text
+	return ": " + words.Clip(term.Escape(text), maxShown)
 }
 
 // fitToRun looks at the file of a program. owner is the user to whom it may belong

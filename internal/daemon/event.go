@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/control"
+	"github.com/tailban/tailban/internal/words"
 	"github.com/tailban/tailban/parser"
 	"github.com/tailban/tailban/state"
 )
@@ -31,11 +32,10 @@ func sampleOf(ev *parser.Event) *state.Sample {
 
 // clip cuts text from a log to a length, with no character cut in half.
 func clip(b []byte, n int) string {
-	s := string(b[:min(len(b), n)])
-	if len(b) > n {
-		s = strings.ToValidUTF8(s, "") + "…"
+	if len(b) <= n {
+		return string(b)
 	}
-	return s
+	return words.Clip(string(b[:n+1]), n) // of what may be long no more is copied
 }
 
 // evidence is a line as people get to see it.

@@ -79,11 +79,10 @@ func (e *Event) clip() {
 
 // clip cuts a text to n bytes, an ellipsis included.
 func clip(s string, n int) string {
-	const more = "…"
 	if len(s) <= n {
 		return s
 	}
-	return strings.ToValidUTF8(s[:n-len(more)], "") + more
+	return words.Clip(s, n-len("…"))
 }
 
 // text is the event as a line for people. It may hold anything that names and

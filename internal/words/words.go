@@ -30,3 +30,12 @@ func Thousands[N int | int64 | uint64](n N) string {
 	}
 	return b.String()
 }
+
+// Clip cuts a text to n bytes, with no character cut in half, and an ellipsis
+// behind them if it was longer.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
