@@ -104,7 +104,7 @@ func (n node) secretFile(env []string) notify.Secret {
 		return notify.Secret{}
 	case filepath.IsAbs(s) && !strings.ContainsFunc(s, unicode.IsControl):
 		return notify.Secret{Path: filepath.Clean(s)}
-	case !isCredential(s):
+	case !isCredentialName(s):
 		n.doc.bad(n.path, "must be the absolute path of a file with the secret in it, or the name of a credential (LoadCredential= in the unit), not the secret itself")
 		return notify.Secret{}
 	}
@@ -115,9 +115,9 @@ func (n node) secretFile(env []string) notify.Secret {
 	return notify.Secret{Path: filepath.Join(dir, s)}
 }
 
-// isCredential reports whether a text is fit to be the name of a credential, and
+// isCredentialName reports whether a text is fit to be the name of a credential, and
 // is not likely to be a secret: a signing key or a token.
-func isCredential(s string) bool {
+func isCredentialName(s string) bool {
 	for i, c := range []byte(s) {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':

@@ -174,10 +174,7 @@ func (d *daemon) storeAlarms() (path string, err error) {
 // nobody is told any more: the next start tells them, twice to those who took them.
 func (d *daemon) forgetUntold() {
 	forgot := false
-	d.mu.Lock()
-	all := d.notifiers
-	d.mu.Unlock()
-	for _, n := range all {
+	for _, n := range d.told() {
 		s := n.Stats()
 		if s.Waiting == 0 || !n.Tells(notify.Alarm) {
 			continue

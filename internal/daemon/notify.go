@@ -94,14 +94,19 @@ func (n *notifier) start(d *daemon, before *notifier) {
 	})
 }
 
+// told are those who are told what happens.
+func (d *daemon) told() []*notifier {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.notifiers // which is replaced, never changed
+}
+
 // awaitNotifiers gives them time for their last message.
 func (d *daemon) awaitNotifiers() {
-	d.mu.Lock()
 	var parts []*part
-	for _, n := range d.notifiers {
+	for _, n := range d.told() {
 		parts = append(parts, n.running)
 	}
-	d.mu.Unlock()
 	if !waitFor(allOf(parts), notifyPatience) {
 		d.Log.Warn("going on without the last messages to others")
 	}
@@ -109,11 +114,8 @@ func (d *daemon) awaitNotifiers() {
 
 // notifyStatus is how they do.
 func (d *daemon) notifyStatus() []control.NotifyStatus {
-	d.mu.Lock()
-	all := d.notifiers
-	d.mu.Unlock()
 	var out []control.NotifyStatus
-	for _, n := range all {
+	for _, n := range d.told() {
 		s := n.Stats()
 		x := control.NotifyStatus{
 			Name: n.options.Name, Format: n.options.Format, Failing: s.Failing, Since: utc(s.Since),

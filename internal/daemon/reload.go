@@ -199,10 +199,7 @@ func (d *daemon) plan(ctx context.Context, was, c *config.Config) (*next, error)
 			n.old = append(n.old, e)
 		}
 	}
-	d.mu.Lock()
-	running := d.notifiers
-	d.mu.Unlock()
-	if n.notifiers, err = d.makeNotifiers(c, running); err != nil {
+	if n.notifiers, err = d.makeNotifiers(c, d.told()); err != nil {
 		return nil, err
 	}
 	return n, nil
