@@ -35,6 +35,7 @@ func TestSessionLiftsABan(t *testing.T) {
 	wait(t, "the firewall", func() bool { return l.firewall.holds("203.0.113.1/32") && l.firewall.holds("203.0.113.2/32") })
 	logind(t, sessions, "1", "203.0.113.1")
 	wait(t, "the first to be let go", func() bool { return !l.firewall.holds("203.0.113.1/32") })
+	wait(t, "that to be said", func() bool { return len(l.journal.said("ban lifted: its target is protected now")) > 0 }) // behind it
 	l.journal.want(t, 1, "ban lifted: its target is protected now", "target", "203.0.113.1/32", "reason", "SSH session")
 	l.bannedBy("203.0.113.1", "not banned: protected")
 	if !l.firewall.holds("203.0.113.2/32") {
