@@ -53,10 +53,11 @@ type IptablesOptions struct {
 	// goes on until a while is calm.
 	Contested bool
 
-	Protected Protected    // nil: nothing is
-	Size      int          // of each set of bans, at most; 0: DefaultSize
-	NetNS     int          // descriptor of the network namespace to work in; 0: our own
-	Log       *slog.Logger // nil: none
+	Runs      *IptablesRuns // shared by all actions of a process; nil: its own
+	Protected Protected     // nil: nothing is
+	Size      int           // of each set of bans, at most; 0: DefaultSize
+	NetNS     int           // descriptor of the network namespace to work in; 0: our own
+	Log       *slog.Logger  // nil: none
 }
 
 // withDefaults fills in what is not said.
@@ -66,6 +67,9 @@ func (opt IptablesOptions) withDefaults() IptablesOptions {
 	}
 	if opt.Prefix == "" {
 		opt.Prefix = DefaultPrefix
+	}
+	if opt.Runs == nil {
+		opt.Runs = &IptablesRuns{}
 	}
 	filterDefaults(&opt.Ports, &opt.Size, &opt.Log)
 	return opt

@@ -27,6 +27,7 @@ type hangable struct {
 	ns     *netlab.NS
 	action *actions.Iptables
 	dir    string
+	runs   actions.IptablesRuns
 }
 
 func newHangable(t *testing.T) *hangable {
@@ -42,8 +43,17 @@ func newHangable(t *testing.T) *hangable {
 		program(t, h.dir, name, fmt.Sprintf(`if [ -e %[1]s/hang ]; then sleep 1000 & echo $! > %[1]s/pid.new; mv %[1]s/pid.new %[1]s/pid; wait; fi
 exec %[2]s-nft "$@"`, h.dir, name))
 	}
-	h.action = preparedIptables(t, h.ns, actions.IptablesOptions{Path: filepath.Join(h.dir, "iptables")})
+	h.action = preparedIptables(t, h.ns, actions.IptablesOptions{Path: filepath.Join(h.dir, "iptables"), Runs: &h.runs})
 	return h
+}
+
+// other is another action by the same programs.
+func (h *hangable) other() *actions.Iptables {
+	a := actions.NewIptables(actions.IptablesOptions{
+		Chain: "OTHER", Prefix: "other", Path: filepath.Join(h.dir, "iptables"), Runs: &h.runs, NetNS: h.ns.FD(),
+	})
+	h.Cleanup(func() { check(h.T, a.Close()) })
+	return a
 }
 
 func (h *hangable) hang() { check(h.T, os.WriteFile(h.dir+"/hang", nil, 0o600)) }
@@ -171,6 +181,10 @@ exec %[2]s-nft "$@"`, h.dir, name))
 	do(t, h.ns, "iptables-nft -F INPUT")
 	if err := h.action.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "still holds its output") {
 		t.Errorf("Prepare after that: %v", err)
+	}
+	other := h.other()
+	if err := other.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "still holds its output") {
+		t.Errorf("Prepare of another action: %v", err)
 	}
 	check(t, unix.Kill(pid, unix.SIGKILL))
 	until(t, "it to work again", func() bool { return h.action.Prepare(t.Context()) == nil })

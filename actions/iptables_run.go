@@ -35,6 +35,7 @@ type iptablesOf struct {
 	limit   time.Duration // of a run
 	netNS   int           // where it runs; 0: our own
 	ipt     *iptables.IPTables
+	left    *IptablesRuns
 
 	// restore is the path of the program that makes several changes at once, if it
 	// is there.
@@ -42,12 +43,12 @@ type iptablesOf struct {
 }
 
 // newTool asks a program for its version.
-func newTool(ctx context.Context, path string, f ipFamily, limit time.Duration) (*iptablesOf, error) {
+func newTool(ctx context.Context, path string, f ipFamily, limit time.Duration, left *IptablesRuns) (*iptablesOf, error) {
 	out, _, err := execute(ctx, program{argv: []string{path, "--version"}, limit: limit, keep: maxSaid})
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for its version: %w", path, err)
 	}
-	tool := &iptablesOf{family: f, path: path, variant: VariantLegacy, limit: limit}
+	tool := &iptablesOf{family: f, path: path, variant: VariantLegacy, limit: limit, left: left}
 	if strings.Contains(string(out), "nf_tables") { // before 1.8 there was but one variant
 		tool.variant = VariantNft
 	}

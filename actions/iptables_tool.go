@@ -125,7 +125,7 @@ func findTool(ctx context.Context, opt IptablesOptions, f ipFamily, limit time.D
 	if err != nil {
 		return nil, Permanent(fmt.Errorf("find iptables: %w (%s)", err, hintInstall))
 	}
-	tool, err := newTool(ctx, path, f, limit)
+	tool, err := newTool(ctx, path, f, limit, opt.Runs)
 	if err != nil {
 		return nil, err
 	}

@@ -24,24 +24,26 @@ const (
 
 var errStillRuns = errors.New("an earlier run was ended for its time, but something it has started still holds its output: no change is made until that ends")
 
-// leftCalls counts the calls that go on and that nobody waits for, by program.
-// Whoever uses the program next has to know, be it another action.
-var leftCalls = calls{n: map[string]int{}}
-
-type calls struct {
+// IptablesRuns counts, by program, the runs that go on and that nobody waits for.
+// Whoever uses the program next has to know, be it another action: all of a process
+// share one. The zero value is ready.
+type IptablesRuns struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-func (c *calls) add(path string, n int) {
+func (c *IptablesRuns) add(path string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
 	if c.n[path] += n; c.n[path] == 0 {
 		delete(c.n, path)
 	}
 }
 
-func (c *calls) of(path string) bool {
+func (c *IptablesRuns) of(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[path] > 0
@@ -60,7 +62,7 @@ func (tool *iptablesOf) bounded(ctx context.Context, call func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if leftCalls.of(tool.path) {
+	if tool.left.of(tool.path) {
 		return fmt.Errorf("running %s: %w", tool.path, errStillRuns)
 	}
 	limited, cancel := context.WithTimeout(ctx, tool.limit)
@@ -114,14 +116,14 @@ func (tool *iptablesOf) end(began <-chan *forker, done <-chan error) error {
 		}
 		break
 	}
-	leftCalls.add(tool.path, 1)
+	tool.left.add(tool.path, 1)
 	tick.Reset(endPatience)
 	go func() {
 		defer tick.Stop()
 		for {
 			select {
 			case <-done:
-				leftCalls.add(tool.path, -1)
+				tool.left.add(tool.path, -1)
 				return
 			case <-tick.C:
 				f.endChildren()

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os/exec"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
@@ -40,13 +42,14 @@ protect_table, not let go: stop it first.`,
 				}
 			}
 			var errs []error
+			var runs actions.IptablesRuns
 			if !c.Flags().Changed("table") {
-				if err := tearDownLast(c.Context(), p, config.StateDir(*path, p.Env), list); err != nil {
+				if err := tearDownLast(c.Context(), p, config.StateDir(*path, p.Env), list, &runs); err != nil {
 					errs = append(errs, err)
 				}
 			}
 			for i := range list {
-				if err := tearDown(c.Context(), a, &list[i], ifThere); err != nil {
+				if err := tearDown(c.Context(), a, &list[i], ifThere, &runs); err != nil {
 					errs = append(errs, err)
 				}
 			}
@@ -88,7 +91,7 @@ func configuredPlaces(p *Process, path string, asked bool) (list []config.Action
 
 // tearDown removes what one action has. ifThere says that its programs need not
 // be.
-func tearDown(ctx context.Context, to *connection, a *config.Action, ifThere bool) error {
+func tearDown(ctx context.Context, to *connection, a *config.Action, ifThere bool, runs *actions.IptablesRuns) error {
 	p := to.p
 	var existed bool
 	var err error
@@ -97,7 +100,8 @@ func tearDown(ctx context.Context, to *connection, a *config.Action, ifThere boo
 		warnRunning(p, func() (*actions.TableLock, error) { return actions.LockTable(a.Table) })
 		existed, err = actions.Teardown(ctx, actions.NftablesOptions{Table: a.Table})
 	case config.TypeIptables:
-		o := actions.IptablesOptions{Chain: a.Chain, Prefix: a.Sets, Variant: a.Variant}
+		o := daemon.IptablesOptions(a)
+		o.Runs = runs
 		if !ifThere {
 			warnRunning(p, func() (*actions.TableLock, error) { return actions.LockIptables(o) })
 		}
@@ -126,13 +130,25 @@ func unbanAll(ctx context.Context, p *Process, a *config.Action) error {
 		fmt.Fprintf(p.Err, "warning: what action %s holds is not known, as it has no list: take its bans out by hand, if they don't end by themselves\n", a.Name)
 		return nil
 	}
+	if err := takeOut(ctx, p, a, nil); err != nil {
+		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	return nil
+}
+
+// takeOut has the programs of an action take out what they list or, without list,
+// what is known to be there.
+func takeOut(ctx context.Context, p *Process, a *config.Action, known []netip.Prefix) error {
 	c, err := actions.NewCommand(daemon.CommandOptions(a))
 	if err != nil {
-		return fmt.Errorf("action %s: %w", a.Name, err)
+		return err
+	}
+	if len(a.Command.List) == 0 {
+		c.Remember(known)
 	}
 	n, err := actions.UnbanAll(ctx, c)
 	if err != nil {
-		return fmt.Errorf("action %s: %w", a.Name, err)
+		return err
 	}
 	fmt.Fprintf(p.Out, "%s of action %s taken out\n", plural(n, "ban"), a.Name)
 	return nil

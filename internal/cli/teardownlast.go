@@ -16,7 +16,7 @@ import (
 
 // tearDownLast removes what the daemon that ran last had and the configuration,
 // whose actions these are, has not. What another daemon has by now stays.
-func tearDownLast(ctx context.Context, p *Process, stateDir string, list []config.Action) error {
+func tearDownLast(ctx context.Context, p *Process, stateDir string, list []config.Action, runs *actions.IptablesRuns) error {
 	u, err := config.LoadPlaces(stateDir)
 	if err != nil {
 		fmt.Fprintln(p.Err, "warning: what an earlier configuration had is not known:", term.Escape(err.Error()))
@@ -44,7 +44,7 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 			errs = append(errs, failed)
 		default:
 			var failed error
-			gone, failed = tearDownPlace(ctx, p, a, list)
+			gone, failed = tearDownPlace(ctx, p, a, list, runs)
 			errs = append(errs, failed)
 		}
 		if !gone {
@@ -61,26 +61,17 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 
 // tearDownPlace removes what one action has in the kernel, and none of others. It
 // reports whether nothing is left.
-func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []config.Action) (gone bool, err error) {
-	var lock *actions.TableLock
-	var existed bool
-	switch a.Type {
-	case config.TypeNftables:
-		lock, err = actions.LockTable(a.Table)
-	case config.TypeIptables:
-		lock, err = actions.LockIptablesPart(daemon.IptablesOptions(a), daemon.IptablesUnshared(a, others))
-	default:
-		return false, fmt.Errorf("no action is of type %q", a.Type)
+func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []config.Action, runs *actions.IptablesRuns) (gone bool, err error) {
+	place, err := daemon.KernelPlaceOf(a, others, runs)
+	if err != nil {
+		return false, err
 	}
+	lock, err := place.Lock()
 	if err != nil {
 		fmt.Fprintf(p.Err, "warning: %s, which an earlier configuration had, stays: %v\n", a.Place(), err)
 		return false, nil
 	}
-	if a.Type == config.TypeNftables {
-		existed, err = actions.Teardown(ctx, actions.NftablesOptions{Table: a.Table})
-	} else {
-		existed, err = actions.TeardownIptablesPart(ctx, daemon.IptablesOptions(a), daemon.IptablesUnshared(a, others))
-	}
+	existed, err := place.Teardown(ctx)
 	if existed && err == nil {
 		fmt.Fprintln(p.Out, a.Place(), "removed, which an earlier configuration had")
 	}
@@ -99,14 +90,7 @@ func unbanLast(ctx context.Context, p *Process, place *config.UsedPlace, u *conf
 	if len(a.Command.List) == 0 && len(place.Targets) == 0 {
 		return false, unbanAll(ctx, p, a)
 	}
-	c, err := actions.NewCommand(daemon.CommandOptions(a))
-	if err != nil {
-		return false, fmt.Errorf("action %s: %w", a.Name, err)
-	}
-	if len(a.Command.List) == 0 {
-		c.Remember(place.Targets)
-	}
-	n, err := actions.UnbanAll(ctx, c)
+	err = takeOut(ctx, p, a, place.Targets)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(p.Err, "warning: bans of action %s, which an earlier configuration had, may be left%s: its programs are gone (%v)\n", a.Name, known(place), err)
 		return true, nil
@@ -114,7 +98,6 @@ func unbanLast(ctx context.Context, p *Process, place *config.UsedPlace, u *conf
 	if err != nil {
 		return false, fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	fmt.Fprintf(p.Out, "%s of action %s taken out\n", plural(n, "ban"), a.Name)
 	return true, nil
 }
 

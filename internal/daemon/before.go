@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -47,17 +46,7 @@ func (d *daemon) placesBefore() (before []*leaving) {
 func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.UsedPlaces) (*leaving, error) {
 	l := &leaving{UsedPlace: p}
 	a := &p.Action
-	var lock func() (*actions.TableLock, error)
-	switch a.Type {
-	case config.TypeNftables:
-		o := nftablesOptions(a)
-		l.teardown = func(ctx context.Context) (bool, error) { return actions.Teardown(ctx, o) }
-		lock = func() (*actions.TableLock, error) { return actions.LockTable(o.Table) }
-	case config.TypeIptables:
-		o, part := IptablesOptions(a), IptablesUnshared(a, now)
-		l.teardown = func(ctx context.Context) (bool, error) { return actions.TeardownIptablesPart(ctx, o, part) }
-		lock = func() (*actions.TableLock, error) { return actions.LockIptablesPart(o, part) }
-	case config.TypeCommand:
+	if a.Type == config.TypeCommand {
 		if u.Foreign != nil {
 			return nil, fmt.Errorf("its programs are not run, as somebody else could have named them: %w", u.Foreign)
 		}
@@ -65,10 +54,13 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 			return nil, err
 		}
 		return l, nil
-	default:
-		return nil, fmt.Errorf("no action is of type %q", a.Type)
 	}
-	switch got, err := lock(); {
+	place, err := KernelPlaceOf(a, now, &d.iptablesRuns)
+	if err != nil {
+		return nil, err
+	}
+	l.teardown = place.Teardown
+	switch got, err := place.Lock(); {
 	case errors.Is(err, actions.ErrTableBusy):
 		return nil, nil // it is the other's
 	case err != nil:
@@ -77,21 +69,6 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 		d.locks[a.Place()] = got
 	}
 	return l, nil
-}
-
-// IptablesUnshared are the parts of an iptables action that none of others uses.
-func IptablesUnshared(a *config.Action, others []config.Action) (part actions.IptablesPart) {
-	part = actions.IptablesChain | actions.IptablesSets
-	for i := range others {
-		o := &others[i]
-		if o.Type == config.TypeIptables && o.Chain == a.Chain {
-			part &^= actions.IptablesChain
-		}
-		if o.Type == config.TypeIptables && o.Sets == a.Sets {
-			part &^= actions.IptablesSets
-		}
-	}
-	return part
 }
 
 // programsBefore makes programs that take out what they list, or what should be

@@ -169,7 +169,9 @@ type daemon struct {
 
 	notifiers []*notifier
 
-	places  sync.Mutex
+	places       sync.Mutex
+	iptablesRuns actions.IptablesRuns // of all actions
+
 	locks   map[string]*actions.TableLock // by place
 	planned []string                      // places that are about to be used
 	left    []*leaving

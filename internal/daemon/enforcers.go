@@ -127,7 +127,7 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		e.teardown = func(ctx context.Context) (bool, error) { return actions.Teardown(ctx, o) }
 	case config.TypeIptables:
 		o := IptablesOptions(&a)
-		o.Contested = d.hub.alarms.goesOn(aboutContested(a.Name))
+		o.Runs, o.Contested = &d.iptablesRuns, d.hub.alarms.goesOn(aboutContested(a.Name))
 		o.Allow, o.Protected, o.Size, o.Log = d.allow.all(), d.guard.Protected, setSize(c.MaxBans), log
 		e.action = actions.NewIptables(o)
 		e.beside = func() actions.Action { return actions.NewIptables(o) }
