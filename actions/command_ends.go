@@ -89,11 +89,3 @@ func (c *Command) awaitEnd(ctx context.Context, next time.Time) {
 
 // wakeRun has Run look when the next ban ends.
 func (c *Command) wakeRun() { signal(c.wake) }
-
-// signal leaves a token, if there is none.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -112,10 +112,7 @@ func (c *Cutter) Changed(begun, ended []netip.Prefix) {
 	if !some {
 		return
 	}
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	signal(c.wake)
 }
 
 // Stats returns the counts. It may be called from any goroutine.

@@ -224,10 +224,7 @@ func (r *Reconciler) markPending(target netip.Prefix, why cause) {
 }
 
 func (r *Reconciler) notify() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	signal(r.wake)
 }
 
 // Stats returns a view. It never waits for the action.

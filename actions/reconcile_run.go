@@ -127,6 +127,14 @@ func (r *Reconciler) due() (full, yes bool) {
 	return r.lost, r.lost || len(r.pending) > 0
 }
 
+// signal leaves a token, if there is none.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 // jitter spreads retries of several actions and hosts: between d/2 and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
