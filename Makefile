@@ -38,13 +38,17 @@ bench-live:
 	$(GO) test -run '^$$' -bench LiveLatency -benchtime 500x ./internal/e2e
 	$(GO) test -run '^$$' -bench 'LiveFlood|LiveRest' -benchtime 1x ./internal/e2e
 
-# Every fuzz target for FUZZTIME each. The fuzzer can end with "context deadline
-# exceeded" when a worker is at it just as the time is up: that is no finding.
+# Every fuzz target for FUZZTIME each; a package's tests are built once for all of
+# its targets. The fuzzer can end with "context deadline exceeded" when a worker is at
+# it just as the time is up: that is no finding.
 FUZZTIME ?= 10s
 fuzz:
-	@set -e; for pkg in $$($(GO) list ./...); do \
-		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$f"; out=$$($(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg 2>&1) || \
+	@set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; \
+	for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		$(GO) test -c -fuzz Fuzz -o "$$bin/fuzz" $$dir; \
+		for f in $$(cd $$dir && "$$bin/fuzz" -test.list '^Fuzz'); do \
+			echo "$$dir $$f"; out=$$(cd $$dir && "$$bin/fuzz" -test.run '^$$' -test.fuzz "^$$f$$" -test.fuzztime $(FUZZTIME) \
+				-test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/$$($(GO) list .)" 2>&1) || \
 				{ echo "$$out" | grep -q "context deadline exceeded" && ! echo "$$out" | grep -q "Failing input"; } || \
 				{ echo "$$out"; exit 1; }; \
 		done; \

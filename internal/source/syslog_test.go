@@ -353,7 +353,7 @@ func TestSyslogRefusedAddress(t *testing.T) {
 		must(t, err)
 		_, err = c.Write([]byte("x\n"))
 		must(t, err)
-		s.quietUntil("it to be refused", func() bool { return y.Stats().Refused > 0 })
+		s.quietUntil("it to be refused, and told", func() bool { return y.Stats().Refused > 0 && s.said.count("addr=") > 0 })
 		if s.said.count("addr=127.0.0.1") != 1 {
 			t.Errorf("%s: said %s", network, s.said)
 		}
