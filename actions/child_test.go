@@ -164,12 +164,14 @@ func start(t *testing.T, ns *netlab.NS, cmd *exec.Cmd) {
 
 // The child has CAP_NET_ADMIN alone, and could not find a program to call.
 func TestOnlyNetAdminIsNeeded(t *testing.T) {
+	t.Parallel()
 	if out := runAs(t, newNS(t), "bans", true); out != "ok" {
 		t.Error(out)
 	}
 }
 
 func TestWithoutNetAdmin(t *testing.T) {
+	t.Parallel()
 	out := runAs(t, newNS(t), "bans", false)
 	for _, part := range []string{"permanent: ", "operation not permitted", "CAP_NET_ADMIN", "root", "systemd"} {
 		if !strings.Contains(out, part) {

@@ -17,6 +17,7 @@ import (
 // What somebody else takes out is put in again, also by an action that can only
 // be asked for single targets.
 func TestCommandCheckReconciles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: sh(t, `: > "$1/$2"`, dir, "{address}"), Unban: sh(t, `rm "$1/$2"`, dir, "{address}"),
@@ -40,6 +41,7 @@ func TestCommandCheckReconciles(t *testing.T) {
 
 // Many targets are asked for in turn, some at a time.
 func TestCommandChecksInTurn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: success, Unban: success, Batch: 1000, Check: sh(t, `echo "$2" >> "$1/asked"`, dir, "{address}"),
@@ -71,6 +73,7 @@ func TestCommandChecksInTurn(t *testing.T) {
 // What is banned anew while it is asked for, or can't be told, is not taken for
 // gone.
 func TestCommandCheckAndBanAtOnce(t *testing.T) {
+	t.Parallel()
 	dir, log := t.TempDir(), new(syncbuf.Buffer)
 	c := newCommand(t, actions.CommandOptions{
 		Ban: success, Unban: success, Log: slog.New(slog.NewTextHandler(log, nil)),

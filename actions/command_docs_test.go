@@ -80,6 +80,7 @@ func blackholes(t *testing.T) actions.CommandOptions {
 }
 
 func TestCommandBlackholeSuite(t *testing.T) {
+	t.Parallel()
 	opt := blackholes(t)
 	actionstest.RunSized(t, 60, func(t *testing.T) actions.Action {
 		return newCommand(t, inside(t, newNS(t), opt)).Action()
@@ -89,6 +90,7 @@ func TestCommandBlackholeSuite(t *testing.T) {
 // The routes of others are left alone, and a packet to who is banned is not
 // sent.
 func TestCommandBlackhole(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	c := newCommand(t, inside(t, ns, blackholes(t)))
 	ip := func(args ...string) string {
@@ -126,6 +128,7 @@ func TestCommandBlackhole(t *testing.T) {
 // A stand-in for ssh does with its arguments what ssh and a shell on the other
 // side do: joins those behind the host and splits them again.
 func TestCommandSSH(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ssh := `
 [ "$1 $2 $3 $4 $5" = "-o BatchMode=yes -o ConnectTimeout=5 tailban@router" ] || { echo "usage: $*" >&2; exit 255; }

@@ -37,6 +37,7 @@ func firewallFiles(dir string) int {
 
 // Three of a hundred fail: the others are in force, and it is said which.
 func TestCommandSomeFail(t *testing.T) {
+	t.Parallel()
 	for _, kind := range commandKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -93,6 +94,7 @@ func missing(t *testing.T, a actions.Action, all []actions.Entry) (some []action
 // A target is refused if the program works for others, be it before, and not if
 // it was never seen to work.
 func TestCommandRefusesOne(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	check(t, os.WriteFile(dir+"/bad", []byte("10.1.0.1/32"), 0o600))
 	for _, other := range []bool{true, false} {
@@ -116,6 +118,7 @@ func TestCommandRefusesOne(t *testing.T) {
 
 // If nothing works, that is no fault of the targets, and few are tried.
 func TestCommandNothingWorks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: sh(t, `echo >> $1; echo "cannot connect" >&2; exit 255`, dir+"/runs"), Unban: success,
@@ -148,6 +151,7 @@ func TestCommandNothingWorks(t *testing.T) {
 }
 
 func TestCommandThatIsMissing(t *testing.T) {
+	t.Parallel()
 	c := newCommand(t, actions.CommandOptions{Ban: []string{"/nonexistent/ban"}, Unban: success})
 	err := c.Apply(t.Context(), hosts(1), nil)
 	if !errors.Is(err, actions.ErrPermanent) || !strings.Contains(err.Error(), "ban 10.1.0.0/32: /nonexistent/ban: ") {
@@ -158,6 +162,7 @@ func TestCommandThatIsMissing(t *testing.T) {
 // A program that hangs is ended with all that it has started, whether it heeds
 // SIGTERM or not, and keeps no other target waiting for that.
 func TestCommandHangs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	hang := `
 case $2 in 10.1.0.1) trap '' TERM ;; 10.1.0.2) ;; *) : > "$1/$2"; exit ;; esac
@@ -207,6 +212,7 @@ func gone(t *testing.T, file string) {
 // A program that was ended for its time has not done its work, whatever it says
 // when it is asked to end.
 func TestCommandTimeoutIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	late := sh(t, "trap 'exit 0' TERM\necho 192.0.2.1\nsleep 600 & wait\n", "{family}")
 	c := newCommand(t, actions.CommandOptions{Ban: late, Unban: success, List: late, Timeout: time.Second})
 	if err := c.Apply(t.Context(), hosts(1), nil); !strings.Contains(fmt.Sprint(err), "took too long") || c.Stats().Timeouts == 0 {
@@ -218,6 +224,7 @@ func TestCommandTimeoutIsNoSuccess(t *testing.T) {
 }
 
 func TestCommandEndsWithContext(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: sh(t, `sleep 1000 & echo $! > "$1/new"; mv "$1/new" "$1/child"; wait`, dir), Unban: success, Timeout: time.Minute,
@@ -236,6 +243,7 @@ func TestCommandEndsWithContext(t *testing.T) {
 // What a program leaves in its group is ended; what has left the group holds
 // nothing up.
 func TestCommandLeavesProcesses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: sh(t, `sleep 1000 & echo $! > "$1/inside"; setsid sleep 1000 & echo $! > "$1/outside"
@@ -250,6 +258,7 @@ while [ "$(cut -d' ' -f5 /proc/$!/stat)" != $! ]; do :; done`, dir), Unban: succ
 
 // Output without an end, and input that nobody reads.
 func TestCommandFloods(t *testing.T) {
+	t.Parallel()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: sh(t, `yes "$(printf '\033]0;title\007')" & yes >&2`), Unban: []string{"/bin/false"}, List: []string{"/usr/bin/yes", "192.0.2.1"},
 		Timeout: time.Second, Batch: 20000,
@@ -265,6 +274,7 @@ func TestCommandFloods(t *testing.T) {
 
 // A program may fail for what is as it should be; that can be looked at.
 func TestCommandFailsForWhatIsDone(t *testing.T) {
+	t.Parallel()
 	strict := `
 dir=$1 verb=$2 target=$(echo "$3" | tr / _)
 case $verb in

@@ -192,6 +192,7 @@ func newCommand(t *testing.T, opt actions.CommandOptions) *actions.Command {
 }
 
 func TestCommandSuite(t *testing.T) {
+	t.Parallel()
 	for _, kind := range commandKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			actionstest.RunSized(t, kind.size, func(t *testing.T) actions.Action {

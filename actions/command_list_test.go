@@ -26,6 +26,7 @@ func listing(t *testing.T, text string, opt actions.CommandOptions) *actions.Com
 }
 
 func TestCommandList(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, in        string
 		target, seconds string // keys
@@ -82,6 +83,7 @@ func TestCommandList(t *testing.T) {
 }
 
 func TestCommandListFails(t *testing.T) {
+	t.Parallel()
 	c := newCommand(t, actions.CommandOptions{Ban: success, Unban: success, List: sh(t, "echo 192.0.2.1; echo lost >&2; exit 1")})
 	if got, err := c.List(t.Context()); err == nil || got != nil || !strings.Contains(err.Error(), "list: /bin/sh: exit status 1: lost") {
 		t.Errorf("List returned %v, %v", got, err)
@@ -91,6 +93,7 @@ func TestCommandListFails(t *testing.T) {
 // What list shows and can't be a ban is left alone, which is said once, and keeps
 // no other from being enforced.
 func TestCommandListsStrangeTargets(t *testing.T) {
+	t.Parallel()
 	dir, log := t.TempDir(), new(syncbuf.Buffer)
 	check(t, os.WriteFile(dir+"/192.0.2.1", nil, 0o600))
 	c := newCommand(t, actions.CommandOptions{
@@ -127,6 +130,7 @@ func TestCommandListsStrangeTargets(t *testing.T) {
 // What ends while nothing of ours runs is taken out by the next that does, if
 // there is a listing.
 func TestCommandRestart(t *testing.T) {
+	t.Parallel()
 	for _, kind := range commandKinds {
 		dir := t.TempDir()
 		opt := kind.make(t, dir)
@@ -161,6 +165,7 @@ func TestCommandRestart(t *testing.T) {
 // A ban that was there at the start with its time is ended then, although this
 // process has not made it.
 func TestCommandEndsWhatItFound(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: success, Unban: sh(t, `echo "$2" > "$1/new"; mv "$1/new" "$1/unbanned"`, dir, "{address}"),
@@ -174,6 +179,7 @@ func TestCommandEndsWhatItFound(t *testing.T) {
 
 // A program that should end bans and does not is found out.
 func TestCommandDoesNotExpire(t *testing.T) {
+	t.Parallel()
 	m := actions.NewCommandMemory()
 	now := time.Now()
 	target := pfx("192.0.2.1/32")
@@ -194,6 +200,7 @@ func TestCommandDoesNotExpire(t *testing.T) {
 // With a reconciler, one target that the program refuses is said and does not
 // make the action fail; what the others do is not held up.
 func TestCommandReconciled(t *testing.T) {
+	t.Parallel()
 	for _, kind := range commandKinds {
 		dir := t.TempDir()
 		check(t, os.WriteFile(dir+"/bad", []byte("10.1.0.5/32"), 0o600))

@@ -21,6 +21,7 @@ import (
 // What can't be taken out at its end is tried again, which is said once, and told
 // until it is over.
 func TestCommandCannotEnd(t *testing.T) {
+	t.Parallel()
 	dir, log := t.TempDir(), new(syncbuf.Buffer)
 	told := make(chan actions.Overdue, 10)
 	c := newCommand(t, actions.CommandOptions{
@@ -65,6 +66,7 @@ func TestCommandCannotEnd(t *testing.T) {
 
 // What is overdue and then gone from the listing, or banned again, is not overdue.
 func TestCommandNoLongerOverdue(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"listed no more", "banned again"} {
 		dir := t.TempDir()
 		c := newCommand(t, actions.CommandOptions{
@@ -87,6 +89,7 @@ func TestCommandNoLongerOverdue(t *testing.T) {
 // What was overdue when another one was let go of is told to be over, when it has
 // been tried.
 func TestCommandWasOverdue(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	check(t, os.WriteFile(dir+"/192.0.2.1", nil, 0o600))
 	told := make(chan actions.Overdue, 10)
@@ -112,6 +115,7 @@ func TestCommandWasOverdue(t *testing.T) {
 // A removal that always fails, for one target alone or for all, is given up and
 // told as overdue. It holds up no ban, and is tried again.
 func TestCommandStuckRemoval(t *testing.T) {
+	t.Parallel()
 	for _, stuck := range []string{"203.0.113.5", "*"} {
 		dir := t.TempDir()
 		for _, name := range []string{"203.0.113.5", "203.0.113.6"} {
@@ -153,6 +157,7 @@ func firewallIs(dir string, names ...string) bool {
 // Few of many removals are tried if none works, all of them are told as overdue,
 // and what nobody knew of is among them.
 func TestCommandNoRemovalWorks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{Ban: success, Unban: sh(t, `echo >> "$1/runs"; exit 255`, dir)})
 	var remove []netip.Prefix
@@ -184,6 +189,7 @@ func TestCommandNoRemovalWorks(t *testing.T) {
 // A program that fails for what isn't there, as can be seen, is not one that works
 // for nothing: what it then really fails for is an error first.
 func TestCommandRemovalsOfNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: success, Unban: sh(t, "exit 2"), Check: sh(t, `test -e "$1/$2"`, dir, "{address}"),

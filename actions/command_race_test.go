@@ -20,6 +20,7 @@ func existsIn(t *testing.T, dir string) func(name string) bool {
 
 // A ban that is made again while its end is being carried out stands.
 func TestCommandAgainWhileEnding(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban:   sh(t, `: > "$1/banned $2"`, dir, "{address}"),
@@ -42,6 +43,7 @@ func TestCommandAgainWhileEnding(t *testing.T) {
 
 // A ban that comes to its end while it is being made longer is not ended.
 func TestCommandEndWhileAgain(t *testing.T) {
+	t.Parallel()
 	for length := time.Second; ; length *= 3 {
 		dir := t.TempDir()
 		c := newCommand(t, actions.CommandOptions{
@@ -74,6 +76,7 @@ func TestCommandEndWhileAgain(t *testing.T) {
 // What is taken out while a listing is made is not taken for there, although the
 // listing shows it.
 func TestCommandTakenOutWhileListing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban: success, Unban: success,
@@ -102,6 +105,7 @@ func TestCommandTakenOutWhileListing(t *testing.T) {
 // That a target is there says nothing of its time if the program keeps that, and
 // nothing of a program that did not end by itself.
 func TestCommandFailsForWhatIsHalfDone(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		opt  actions.CommandOptions

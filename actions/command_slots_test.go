@@ -16,6 +16,7 @@ import (
 
 // There is one bound for all programs of an action, whoever asks for them.
 func TestCommandConcurrency(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		concurrency int
 		tooMany     string
@@ -48,6 +49,7 @@ func TestCommandConcurrency(t *testing.T) {
 // Whatever bans hang, there is a slot for those that end, and the other way
 // round; and who only asks leaves one for both.
 func TestCommandSlotsAreKept(t *testing.T) {
+	t.Parallel()
 	for _, hangs := range []string{"ban", "unban", "check"} {
 		dir := t.TempDir()
 		// It hangs for all but 192.0.2.1 until it is let go.

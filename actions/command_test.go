@@ -63,6 +63,7 @@ func within(t *testing.T, what string, ok func() bool) {
 }
 
 func TestNewCommandErrors(t *testing.T) {
+	t.Parallel()
 	good := []string{"/bin/ban", "{prefix}"}
 	for _, test := range []struct {
 		name string
@@ -162,6 +163,7 @@ out=$1; shift
 }
 
 func TestCommandRejects(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCommand(t, actions.CommandOptions{
 		Ban:       fakeRun(t, dir, "ban", "{address}"),
@@ -197,6 +199,7 @@ func TestCommandRejects(t *testing.T) {
 
 // What has become protected after it was banned must not stay banned.
 func TestCommandProtectedLater(t *testing.T) {
+	t.Parallel()
 	protected := false
 	for _, kind := range commandKinds {
 		protected = false
@@ -216,6 +219,7 @@ func TestCommandProtectedLater(t *testing.T) {
 }
 
 func TestCommandPrepare(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string, mode os.FileMode) string {
 		check(t, os.WriteFile(filepath.Join(dir, name), nil, mode))
@@ -243,6 +247,7 @@ func TestCommandPrepare(t *testing.T) {
 }
 
 func TestCommandWarnings(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		expires, list bool
 		want          string
@@ -266,6 +271,7 @@ func TestCommandWarnings(t *testing.T) {
 }
 
 func TestCommandHeld(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	opt := commandKinds[1].make(t, dir)
 	a := newCommand(t, opt).Action()

@@ -50,6 +50,7 @@ func iptablesState(t *testing.T, ns *netlab.NS, variant string) string {
 
 // What the rules and sets are is a promise to administrators who add their own.
 func TestIptablesRuleset(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		opt.Allow, opt.Size = []netip.Prefix{pfx("192.0.2.0/24"), pfx("2001:db8::/32")}, 1000
@@ -109,6 +110,7 @@ create tailban6-net hash:net family inet6 maxelem 1000 timeout 0 counters
 }
 
 func TestIptablesRulesetThatRejects(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		opt.Reject, opt.AllPorts = true, true
@@ -141,6 +143,7 @@ const foreign = `
 // Each is done by somebody else. The next Prepare brings back all that is ours,
 // says so, and leaves what is not.
 func TestIptablesRepairs(t *testing.T) {
+	t.Parallel()
 	for name, edit := range map[string]string{
 		"all chains flushed":        "4 -F",
 		"all chains flushed, IPv6":  "6 -F",
@@ -197,6 +200,7 @@ func TestIptablesRepairs(t *testing.T) {
 
 // Rules of others stay where they are, whatever we do.
 func TestIptablesLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		l := &iptablesLab{lab: newBareLab(t), opt: opt}
 		l.admin(foreign)
@@ -226,6 +230,7 @@ func TestIptablesLeavesOthersAlone(t *testing.T) {
 }
 
 func TestTeardownIptablesInUse(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		l := &iptablesLab{lab: newBareLab(t), opt: opt}
 		opt.NetNS = l.server.FD()
@@ -247,6 +252,7 @@ func TestTeardownIptablesInUse(t *testing.T) {
 // Docker, or an administrator, restores a whole table while the daemon runs, and
 // somebody destroys the sets that nothing refers to any more.
 func TestIptablesReconciled(t *testing.T) {
+	t.Parallel()
 	const restored = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n:DOCKER-USER - [0:0]\n" +
 		"-A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT\n-A FORWARD -j DOCKER-USER\n-A DOCKER-USER -j RETURN\nCOMMIT\n"
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
@@ -296,6 +302,7 @@ func TestIptablesReconciled(t *testing.T) {
 
 // Rules and sets of another configuration give way to ours, and bans stay.
 func TestIptablesOtherConfiguration(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		l := newBareLab(t)
 		l.echo(l.server, "80")
@@ -326,6 +333,7 @@ func TestIptablesOtherConfiguration(t *testing.T) {
 
 // A set of ours that cannot be replaced, as somebody else looks into it.
 func TestIptablesSetInUse(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		do(t, ns, "ipset create tailban4 list:set")

@@ -79,6 +79,7 @@ func runs(pid int) bool {
 // Whoever asks how it is doesn't wait for a program that hangs. Who gives up has it
 // end, with all that it has started.
 func TestIptablesHangs(t *testing.T) {
+	t.Parallel()
 	h := newHangable(t)
 	h.hang()
 	ctx, cancel := context.WithCancel(t.Context())

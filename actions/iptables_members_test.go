@@ -31,6 +31,7 @@ func withIptables(t *testing.T, opt actions.IptablesOptions) (*actions.Iptables,
 }
 
 func TestIptablesRejectsOthersOnly(t *testing.T) {
+	t.Parallel()
 	a, _ := withIptables(t, actions.IptablesOptions{Protected: func(target netip.Prefix) (string, bool) {
 		return "the gateway", target == pfx("192.0.2.1/32")
 	}})
@@ -51,6 +52,7 @@ func TestIptablesRejectsOthersOnly(t *testing.T) {
 }
 
 func TestIptablesProtectedLater(t *testing.T) {
+	t.Parallel()
 	protected := false
 	a, _ := withIptables(t, actions.IptablesOptions{
 		Protected: func(netip.Prefix) (string, bool) { return "yours", protected },
@@ -68,6 +70,7 @@ func TestIptablesProtectedLater(t *testing.T) {
 
 // Networks may overlap, and what a hash:ip can't store is stored elsewhere.
 func TestIptablesTargets(t *testing.T) {
+	t.Parallel()
 	a, ns := withIptables(t, actions.IptablesOptions{})
 	in := map[string]string{
 		"192.0.2.1/32":       "tailban4 192.0.2.1 ",
@@ -120,6 +123,7 @@ func TestIptablesTargets(t *testing.T) {
 
 // The kernel tells of 24.8 days at most, and none is cut to for good.
 func TestIptablesLongBans(t *testing.T) {
+	t.Parallel()
 	a, ns := withIptables(t, actions.IptablesOptions{})
 	longest := a.Longest()
 	if longest != 2147483*time.Second {
@@ -152,6 +156,7 @@ func TestIptablesLongBans(t *testing.T) {
 }
 
 func TestIptablesFullSet(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{100, 65536} {
 		a, _ := withIptables(t, actions.IptablesOptions{Size: size})
 		var batch []actions.Entry
@@ -200,6 +205,7 @@ func TestIptablesFullSet(t *testing.T) {
 // A reconciler over a set with too little room keeps the bans that end last, and
 // does not fail.
 func TestIptablesMoreBansThanRoom(t *testing.T) {
+	t.Parallel()
 	a, _ := withIptables(t, actions.IptablesOptions{Size: 90})
 	r := actions.NewReconciler(actions.Options{Name: "iptables", Action: a, Interval: 20 * time.Millisecond})
 	for i := range 200 {
@@ -228,6 +234,7 @@ func TestIptablesMoreBansThanRoom(t *testing.T) {
 // What others have put into our sets is listed so that it is removed, unless it
 // can't be a ban there.
 func TestIptablesMembersOfOthers(t *testing.T) {
+	t.Parallel()
 	a, ns := withIptables(t, actions.IptablesOptions{})
 	apply(t, a, ban("198.51.100.0/24", time.Hour))
 	for _, line := range []string{
@@ -261,6 +268,7 @@ func TestIptablesMembersOfOthers(t *testing.T) {
 
 // A network that the administrator has made an exception of counts as not held.
 func TestIptablesHeld(t *testing.T) {
+	t.Parallel()
 	a, ns := withIptables(t, actions.IptablesOptions{})
 	do(t, ns, "ipset add tailban4-net 198.51.100.0/24 nomatch timeout 3600")
 	if e, yes, err := a.Held(t.Context(), pfx("198.51.100.0/24")); err != nil || yes {
@@ -288,6 +296,7 @@ func TestIptablesHeld(t *testing.T) {
 }
 
 func TestIptablesWithoutSets(t *testing.T) {
+	t.Parallel()
 	a := newIptables(t, newNS(t), actions.IptablesOptions{})
 	if err := a.Apply(t.Context(), nil, nil); err == nil {
 		t.Error("Apply before Prepare returned nil")
@@ -315,6 +324,7 @@ func TestIptablesWithoutSets(t *testing.T) {
 
 // Giving up in the middle leaves the action usable.
 func TestIptablesGivenUp(t *testing.T) {
+	t.Parallel()
 	a, _ := withIptables(t, actions.IptablesOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -325,6 +335,7 @@ func TestIptablesGivenUp(t *testing.T) {
 }
 
 func TestIptablesBadAllow(t *testing.T) {
+	t.Parallel()
 	a, _ := withIptables(t, actions.IptablesOptions{})
 	if err := a.SetAllow(t.Context(), []netip.Prefix{pfx("::ffff:192.0.2.1/128")}); !errors.Is(err, actions.ErrPermanent) || !strings.Contains(err.Error(), "::ffff:192.0.2.1") {
 		t.Errorf("SetAllow returned %v, want the bad network named", err)

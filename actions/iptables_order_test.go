@@ -16,6 +16,7 @@ import (
 // Two actions of ours share the first places: neither takes the other for damage,
 // in whatever order they come. A rule of somebody else's above both is one.
 func TestIptablesSiblings(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		other := opt
@@ -46,6 +47,7 @@ func TestIptablesSiblings(t *testing.T) {
 
 // Two daemons of ours don't know of each other, and share the first places as well.
 func TestIptablesSiblingsOfAnotherDaemon(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		other := opt
@@ -64,6 +66,7 @@ func TestIptablesSiblingsOfAnotherDaemon(t *testing.T) {
 // Somebody else who wants the first place as well is backed off from, which can be
 // seen, and is over when he gives up. A jump that is gone is put back at once.
 func TestIptablesContested(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		a := preparedIptables(t, ns, opt)
@@ -98,6 +101,7 @@ func TestIptablesContested(t *testing.T) {
 
 // A fight outlives a restart.
 func TestIptablesContestedBefore(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		opt.Contested = true
 		a := newIptables(t, newNS(t), opt)

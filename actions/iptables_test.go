@@ -99,6 +99,7 @@ func tryDoWith(ns *netlab.NS, line, input string) (string, error) {
 }
 
 func TestIptablesSuite(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		actionstest.Run(t, func(t *testing.T) actions.Action { return newIptables(t, newNS(t), opt) })
 	})

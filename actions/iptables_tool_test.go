@@ -29,6 +29,7 @@ func program(t *testing.T, dir, name, script string) string {
 }
 
 func TestIptablesThatCannotWork(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	says := func(name, version string) string { return program(t, dir, name, "echo '"+version+"'") }
 	nft := says("iptables-x", "iptables v1.8.9 (nf_tables)")
@@ -77,6 +78,7 @@ func TestIptablesThatCannotWork(t *testing.T) {
 
 // Where there is no IPv6 ip6tables can't work, and isn't needed.
 func TestIptablesWithoutIPv6(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		a := newIptables(t, ns, opt)
@@ -93,6 +95,7 @@ func TestIptablesWithoutIPv6(t *testing.T) {
 }
 
 func TestIptablesLongestNames(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		ns := newNS(t)
 		opt.Chain, opt.Prefix = strings.Repeat("X", 24), strings.Repeat("x", 24)
@@ -110,6 +113,7 @@ func TestIptablesLongestNames(t *testing.T) {
 
 // What a program says is said, with a hint where the cause can be guessed.
 func TestIptablesErrors(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		said, want string
 		status     int
@@ -144,6 +148,7 @@ func TestIptablesErrors(t *testing.T) {
 // iptables-nft needs CAP_NET_ADMIN and, for rules that look into IP sets, whose
 // numbers it asks for by a raw socket, CAP_NET_RAW; iptables-legacy is refused.
 func TestIptablesAsAnotherUser(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("iptables-nft"); err != nil {
 		t.Skip("needs iptables: ", err)
 	}
@@ -176,6 +181,7 @@ func TestIptablesAsAnotherUser(t *testing.T) {
 
 // Root may lack what iptables-legacy needs, as in a unit that confines it.
 func TestIptablesLegacyConfined(t *testing.T) {
+	t.Parallel()
 	needsLegacy(t)
 	exe, err := os.Executable()
 	check(t, err)
@@ -205,6 +211,7 @@ func TestIptablesLegacyWithAnotherLock(t *testing.T) {
 
 // Rules of the other variant are said, and none of them is made by looking.
 func TestIptablesOtherVariant(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		needsLegacy(t)
 		other := actions.VariantNft
@@ -245,6 +252,7 @@ func TestIptablesOtherVariant(t *testing.T) {
 // A teardown removes also what is left of a variant used before, which looks into
 // the same sets.
 func TestTeardownOfBothVariants(t *testing.T) {
+	t.Parallel()
 	variants(t, func(t *testing.T, opt actions.IptablesOptions) {
 		needsLegacy(t)
 		ns := newNS(t)
@@ -261,6 +269,7 @@ func TestTeardownOfBothVariants(t *testing.T) {
 }
 
 func TestLockIptables(t *testing.T) {
+	t.Parallel()
 	a := newNS(t)
 	lock := func(opt actions.IptablesOptions) (l *actions.TableLock, err error) {
 		doErr := a.Do(func() error { l, err = actions.LockIptables(opt); return nil })

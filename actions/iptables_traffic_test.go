@@ -52,6 +52,7 @@ func (l *iptablesLab) admin(lines string) {
 }
 
 func TestIptablesDropsOnItsPortsOnly(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		for _, port := range []string{"80", "443", "22"} {
 			l.echo(l.server, port)
@@ -75,6 +76,7 @@ func TestIptablesDropsOnItsPortsOnly(t *testing.T) {
 
 // More ports than one rule can name.
 func TestIptablesManyPorts(t *testing.T) {
+	t.Parallel()
 	opt := actions.IptablesOptions{}
 	for p := range 40 {
 		opt.Ports = append(opt.Ports, uint16(1000+p))
@@ -92,6 +94,7 @@ func TestIptablesManyPorts(t *testing.T) {
 }
 
 func TestIptablesAllPorts(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{AllPorts: true}, "", func(l *iptablesLab) {
 		l.echo(l.server, "22")
 		l.mustPass("tcp", "10.1.0.2", "22")
@@ -102,6 +105,7 @@ func TestIptablesAllPorts(t *testing.T) {
 }
 
 func TestIptablesIPv6(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		l.echo(l.server, "80")
 		apply(l.T, l.action, ban("fd00:1:0:2::2/128", time.Hour))
@@ -121,6 +125,7 @@ func TestIptablesIPv6(t *testing.T) {
 // An established connection is cut, although a rule of the administrator's lets
 // those pass.
 func TestIptablesCutsEstablished(t *testing.T) {
+	t.Parallel()
 	before := "-A INPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"
 	inIptablesLab(t, actions.IptablesOptions{}, before, func(l *iptablesLab) {
 		l.echo(l.server, "80")
@@ -147,6 +152,7 @@ func hostBits(to string) string {
 }
 
 func TestIptablesRepliesToUsPass(t *testing.T) {
+	t.Parallel()
 	before := "-A INPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"
 	inIptablesLab(t, actions.IptablesOptions{}, before, func(l *iptablesLab) {
 		l.echo(l.server, "80")
@@ -162,6 +168,7 @@ func TestIptablesRepliesToUsPass(t *testing.T) {
 // Who is allowed passes although banned, but not what the administrator drops
 // behind our rules.
 func TestIptablesAllowed(t *testing.T) {
+	t.Parallel()
 	before := "-A INPUT -p tcp --dport 443 -j DROP"
 	opt := actions.IptablesOptions{Allow: []netip.Prefix{pfx("10.1.0.2/31"), pfx("10.1.0.2/32"), pfx("fd00:1:0:2::/64")}}
 	inIptablesLab(t, opt, before, func(l *iptablesLab) {
@@ -191,6 +198,7 @@ func TestIptablesAllowed(t *testing.T) {
 // Counters count what was dropped, not what passed on other ports, and a ban
 // that is renewed keeps them.
 func TestIptablesCountsPackets(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		l.echo(l.server, "22")
 		l.echo(l.server, "80")
@@ -218,6 +226,7 @@ func TestIptablesCountsPackets(t *testing.T) {
 }
 
 func TestIptablesReject(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{Reject: true}, "", func(l *iptablesLab) {
 		l.echo(l.server, "80")
 		apply(l.T, l.action, ban("10.1.0.2/32", time.Hour), ban("fd00:1:0:2::/64", time.Hour))
@@ -252,6 +261,7 @@ func (l *iptablesLab) mustBeRefused(network, from string) {
 }
 
 func TestIptablesEndsWithoutUs(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		l.echo(l.server, "80")
 		apply(l.T, l.action, ban("10.1.0.2/32", 3*time.Second), ban("10.1.0.3/32", time.Hour))
@@ -265,6 +275,7 @@ func TestIptablesEndsWithoutUs(t *testing.T) {
 // No packet comes through while a ban is renewed, nor while the rules become
 // those of another configuration, nor while a set becomes larger.
 func TestIptablesLeavesNoGap(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		apply(l.T, l.action, ban("10.1.0.2/32", time.Hour))
 		l.noGap(2000, func(int) { apply(l.T, l.action, ban("10.1.0.2/32", time.Hour)) })
@@ -285,6 +296,7 @@ func TestIptablesLeavesNoGap(t *testing.T) {
 
 // No packet comes past our jump while it is put first again.
 func TestIptablesLeavesNoGapBeforeItsJump(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		apply(l.T, l.action, ban("10.1.0.2/32", time.Hour))
 		const above = " INPUT -p tcp --dport 25 -j ACCEPT"
@@ -325,6 +337,7 @@ const docker = `
 `
 
 func TestIptablesForwarded(t *testing.T) {
+	t.Parallel()
 	plain := "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
 	for name, before := range map[string]string{"plain": plain, "docker": docker} {
 		t.Run(name, func(t *testing.T) {
@@ -379,6 +392,7 @@ func (l *iptablesLab) mustReply(from *netlab.NS, to string) {
 // Docker that starts after us puts its rules above our jump in FORWARD. The next
 // Prepare repairs that, and then leaves it alone however often Docker starts.
 func TestIptablesDockerStartsLater(t *testing.T) {
+	t.Parallel()
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		container := routed(l)
 		l.admin(docker)

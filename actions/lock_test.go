@@ -38,6 +38,7 @@ func mustLock(t *testing.T, ns *netlab.NS, table string) *actions.TableLock {
 }
 
 func TestLockTable(t *testing.T) {
+	t.Parallel()
 	a, b := newNS(t), newNS(t)
 	first := mustLock(t, a, "tailban")
 	_, err := lockIn(a, "tailban")
@@ -57,6 +58,7 @@ func TestLockTable(t *testing.T) {
 
 // Root's daemon keeps out one of another user.
 func TestLockHeldByRoot(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	mustLock(t, ns, "tailban")
 	if out := runAs(t, ns, "lock", false); !strings.Contains(out, actions.ErrTableBusy.Error()) {
@@ -67,6 +69,7 @@ func TestLockHeldByRoot(t *testing.T) {
 // Any user may take the name; that must not keep the daemon from starting. Nor
 // must one who is root in a user namespace of his own.
 func TestLockSquattedByAnotherUser(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"squat", "squatAsRoot"} {
 		t.Run(name, func(t *testing.T) {
 			ns := newNS(t)
@@ -101,6 +104,7 @@ func TestLockSquattedByAnotherUser(t *testing.T) {
 
 // A daemon of another user counts that may change the table.
 func TestLockHeldByAnotherUser(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	cmd := child(t, "squat", true)
 	in, err := cmd.StdinPipe()
@@ -119,6 +123,7 @@ func TestLockHeldByAnotherUser(t *testing.T) {
 
 // A name that is bound and does not listen is nobody's lock.
 func TestLockSocketThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	check(t, ns.Do(func() error {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -137,6 +142,7 @@ func TestLockSocketThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestLockErrors(t *testing.T) {
+	t.Parallel()
 	_, err := lockIn(newNS(t), strings.Repeat("x", 200))
 	if err == nil || errors.Is(err, actions.ErrTableBusy) || !strings.Contains(err.Error(), "lock table") {
 		t.Errorf("a name that is too long for a socket returned %v", err)

@@ -19,6 +19,7 @@ import (
 
 // Our reading of a set is that of the library.
 func TestDumpIsThatOfTheLibrary(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	n := nftablesIn(t, ns, NftablesOptions{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
 	if err := n.Prepare(t.Context()); err != nil {
@@ -118,6 +119,7 @@ func FuzzElements(f *testing.F) {
 }
 
 func TestAttributesThatDoNotFit(t *testing.T) {
+	t.Parallel()
 	for name, data := range map[string][]byte{
 		"shorter than its head": {8, 0, 1},
 		"length below its head": {3, 0, 1, 0},

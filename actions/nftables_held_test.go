@@ -27,6 +27,7 @@ func isHeld(t *testing.T, n *actions.Nftables, target string) (actions.Entry, bo
 }
 
 func TestHeld(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	bans := []string{
 		"192.0.2.1/32", "2001:db8:0:1::/64", "2001:db8::1/128",
@@ -62,6 +63,7 @@ func TestHeld(t *testing.T) {
 }
 
 func TestHeldForGood(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	edit(t, ns, func(c *nftables.Conn) {
@@ -73,6 +75,7 @@ func TestHeldForGood(t *testing.T) {
 }
 
 func TestHeldWithoutATable(t *testing.T) {
+	t.Parallel()
 	n := newNftables(t, newNS(t), actions.NftablesOptions{})
 	for _, target := range []string{"192.0.2.1/32", "192.0.2.0/24"} {
 		_, yes, err := n.Held(t.Context(), pfx(target))
@@ -88,6 +91,7 @@ func TestHeldWithoutATable(t *testing.T) {
 }
 
 func TestHeldCountsPackets(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	l.echo(l.server, "80")
 	apply(t, l.action, ban("10.1.0.2/32", time.Hour), ban("fd00:1:0:2::/63", time.Hour))
@@ -103,6 +107,7 @@ func TestHeldCountsPackets(t *testing.T) {
 // Somebody may look while the reconciler works, by this value or by another
 // one of the same options; neither is in the other's way.
 func TestLookingDisturbsNothing(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour), ban("198.51.100.0/24", time.Hour))
@@ -154,6 +159,7 @@ func TestLookingDisturbsNothing(t *testing.T) {
 
 // Looking must not wait for a method that hangs or takes long.
 func TestHeldWaitsForNobody(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	asked := make(chan struct{})
 	answer := make(chan struct{})
@@ -177,6 +183,7 @@ func TestHeldWaitsForNobody(t *testing.T) {
 
 // After Close nothing is left open, also if somebody looks once more.
 func TestHeldAfterClose(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour))
 	check(t, n.Close())

@@ -18,6 +18,7 @@ import (
 )
 
 func TestSetFor(t *testing.T) {
+	t.Parallel()
 	tests := map[string]string{
 		"192.0.2.1/32": setBan4, "192.0.2.0/24": setNet4, "192.0.2.0/31": setNet4, "10.0.0.0/8": setNet4,
 		"0.0.0.0/0": "", "10.0.0.0/7": "",
@@ -88,6 +89,7 @@ func inIntervals(elements []nftables.SetElement, key []byte) bool {
 }
 
 func TestIntervals(t *testing.T) {
+	t.Parallel()
 	for _, bits := range []int{32, 128} {
 		rapid.Check(t, func(t *rapid.T) {
 			ps := prefixes(bits).Draw(t, "prefixes")
@@ -111,6 +113,7 @@ func TestIntervals(t *testing.T) {
 }
 
 func TestDisjoint(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		out := disjoint(prefixes(32).Draw(t, "prefixes"))
 		for i, p := range out {
@@ -126,6 +129,7 @@ func TestDisjoint(t *testing.T) {
 // A dump of the kernel is not trusted to be free of what has just ended, of
 // repetitions, or of what is none of ours.
 func TestAppendEntries(t *testing.T) {
+	t.Parallel()
 	n := &Nftables{log: slog.New(slog.DiscardHandler)}
 	key := func(last byte) []byte { return []byte{192, 0, 2, last} }
 	got, twice := n.appendEntries(nil, setBan4, []nftables.SetElement{
@@ -151,6 +155,7 @@ func TestAppendEntries(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
+	t.Parallel()
 	seen := map[string]string{}
 	for name, opt := range map[string]NftablesOptions{
 		"80, 443": {Ports: []uint16{80, 443}},
@@ -173,6 +178,7 @@ func TestFingerprint(t *testing.T) {
 
 // Kernels before 5.9 refuse to reject at our hook, as later ones do at this.
 func TestRejectIsRefused(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	n := nftablesIn(t, ns, NftablesOptions{Reject: true})
 	if err := n.connect(); err != nil {
@@ -196,6 +202,7 @@ func of(p netip.Prefix, timeout time.Duration) span {
 // What is encoded, listed in any order and between others that do not
 // overlap, is read back.
 func TestSpansReadWhatIsEncoded(t *testing.T) {
+	t.Parallel()
 	for _, bits := range []int{32, 128} {
 		rapid.Check(t, func(t *rapid.T) {
 			want := disjoint(prefixes(bits).Draw(t, "prefixes"))
@@ -265,6 +272,7 @@ func FuzzSpans(f *testing.F) {
 
 // What has just ended is listed by some kernels, and must not be written back.
 func TestWithoutWhatEnded(t *testing.T) {
+	t.Parallel()
 	alive, ending := of(netip.MustParsePrefix("10.1.0.0/16"), time.Hour), of(netip.MustParsePrefix("10.2.0.0/16"), time.Hour)
 	alive.element.Expires = time.Minute
 	got, changed := without([]span{alive, ending}, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")})

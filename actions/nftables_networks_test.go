@@ -66,6 +66,7 @@ func overlapping(t *testing.T, err error, want ...string) {
 }
 
 func TestNetworksThatOverlap(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	apply(t, n, ban("198.51.0.0/16", time.Hour), ban("203.0.113.0/25", time.Hour), ban("2001:db8::/48", time.Hour))
 	err := n.Apply(t.Context(), []actions.Entry{
@@ -103,6 +104,7 @@ func TestNetworksThatOverlap(t *testing.T) {
 
 // Neighbours share the address where one ends and the other begins.
 func TestNetworksSideBySide(t *testing.T) {
+	t.Parallel()
 	for _, old := range []bool{false, true} {
 		n := prepared(t, newNS(t), actions.NftablesOptions{})
 		if old {
@@ -121,6 +123,7 @@ func TestNetworksSideBySide(t *testing.T) {
 
 // The first and the last networks there are have no neighbour on one side.
 func TestNetworksAtTheEdges(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	all := []string{"0.0.0.0/8", "255.0.0.0/8", "::/16", "ffff::/16", "255.255.255.254/31"}
 	var bans []actions.Entry
@@ -139,6 +142,7 @@ func TestNetworksAtTheEdges(t *testing.T) {
 // A network that has ended is not in the way of one around it, whether the
 // kernel has cleared it away or not.
 func TestNetworkAroundOneThatEnded(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	apply(t, n, ban("198.51.100.0/24", time.Millisecond), ban("198.51.102.0/24", time.Millisecond), ban("198.51.101.0/24", 2*time.Millisecond))
 	until(t, "the short bans end", func() bool { return len(listed(t, n)) == 0 })
@@ -152,6 +156,7 @@ func TestNetworkAroundOneThatEnded(t *testing.T) {
 // Somebody else can put in what is no network. It cannot be handled, and must
 // keep nothing else from it.
 func TestIntervalThatIsNoNetwork(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("198.51.100.0/24", time.Hour))
@@ -168,6 +173,7 @@ func TestIntervalThatIsNoNetwork(t *testing.T) {
 }
 
 func TestTooManyNetworks(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	var batch []actions.Entry
 	for i := range 1100 {
@@ -198,6 +204,7 @@ func TestTooManyNetworks(t *testing.T) {
 // The table of a version that knew no networks becomes one of ours and keeps
 // its bans.
 func TestTableWithoutNetworks(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour), ban("2001:db8::/64", time.Hour), ban("2001:db8:1::1/128", time.Hour))
@@ -221,6 +228,7 @@ func TestTableWithoutNetworks(t *testing.T) {
 }
 
 func TestNetworksDrop(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{Allow: []netip.Prefix{pfx("10.1.2.2/32"), pfx("fd00:1:0:4::/64")}})
 	for _, a := range []string{"10.1.1.7/32", "10.1.2.1/32", "10.1.2.2/32", "10.1.2.254/32", "10.1.3.0/32"} {
 		check(t, l.client.AddAddr(netlab.LinkName(0), pfx(a)))

@@ -42,6 +42,7 @@ func kernelRenews(t *testing.T, ns *netlab.NS) bool {
 }
 
 func TestNftablesProbe(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(t *testing.T, ns *netlab.NS){
 		"no table": func(*testing.T, *netlab.NS) {},
 		"a table": func(t *testing.T, ns *netlab.NS) {
@@ -83,6 +84,7 @@ func TestNftablesProbe(t *testing.T) {
 // A scratch set that cannot be removed is no damage, and what the probe would
 // have said is taken for no.
 func TestNftablesProbeFails(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	check(t, prepared(t, ns, actions.NftablesOptions{}).Close())
 	edit(t, ns, func(c *nftables.Conn) {

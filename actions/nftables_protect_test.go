@@ -79,12 +79,14 @@ func (l *lab) wantBans(n *actions.Nftables) {
 }
 
 func TestNftablesSuiteProtected(t *testing.T) {
+	t.Parallel()
 	actionstest.Run(t, func(t *testing.T) actions.Action {
 		return newNftables(t, newNS(t), actions.NftablesOptions{Protect: true})
 	})
 }
 
 func TestNftablesSuiteWithoutProtection(t *testing.T) {
+	t.Parallel()
 	actionstest.Run(t, func(t *testing.T) actions.Action {
 		n := newNftables(t, newNS(t), actions.NftablesOptions{Protect: true, Reject: true})
 		actions.ActAsUnprotecting(n)
@@ -94,6 +96,7 @@ func TestNftablesSuiteWithoutProtection(t *testing.T) {
 
 // Others can look and change nothing, and flushing the ruleset leaves it.
 func TestNftablesProtected(t *testing.T) {
+	t.Parallel()
 	l := newProtected(t)
 	before := dump(t, l.server, "tailban")
 	for name, change := range map[string]func(c *nftables.Conn){
@@ -130,6 +133,7 @@ func TestNftablesProtected(t *testing.T) {
 
 // Listing and looking up are done over other sockets as well.
 func TestNftablesProtectedIsReadByOthers(t *testing.T) {
+	t.Parallel()
 	l := newProtected(t)
 	for _, opt := range []actions.NftablesOptions{{Size: 100}, {Size: 100, Protect: true}} {
 		other := newNftables(t, l.server, opt)
@@ -146,6 +150,7 @@ func TestNftablesProtectedIsReadByOthers(t *testing.T) {
 
 // Closing leaves the table with its bans, and the next start has it.
 func TestNftablesProtectedIsAdopted(t *testing.T) {
+	t.Parallel()
 	l := newProtected(t)
 	check(t, l.action.Close())
 	l.wantFlags(orphaned)
@@ -163,6 +168,7 @@ func TestNftablesProtectedIsAdopted(t *testing.T) {
 // After an error the connection is another one. Nobody has repaired anything
 // then.
 func TestNftablesProtectedReconnects(t *testing.T) {
+	t.Parallel()
 	l := newProtected(t)
 	before := dump(t, l.server, "tailban")
 	for range 3 {
@@ -204,6 +210,7 @@ func TestNftablesProtectedReconnects(t *testing.T) {
 // A table without flags, as earlier versions made it, is made again. The way
 // back needs nothing: without an owner the flag left means nothing.
 func TestNftablesProtectionIsSwitched(t *testing.T) {
+	t.Parallel()
 	needsProtection(t)
 	l := &lab{T: t, server: newNS(t)}
 	off, on := actions.NftablesOptions{Size: 100}, actions.NftablesOptions{Size: 100, Protect: true}
@@ -257,6 +264,7 @@ func wantOwned(t *testing.T, err error) {
 // A second action of the table, whose lock was not to be had, waits until the
 // first is closed, and changes nothing before.
 func TestNftablesProtectedFromAnother(t *testing.T) {
+	t.Parallel()
 	l := newProtected(t)
 	before := dump(t, l.server, "tailban")
 	second := newNftables(t, l.server, actions.NftablesOptions{Size: 100, Protect: true})
@@ -277,6 +285,7 @@ func TestNftablesProtectedFromAnother(t *testing.T) {
 }
 
 func TestTeardownOfProtected(t *testing.T) {
+	t.Parallel()
 	l := newProtected(t)
 	_, err := actions.Teardown(t.Context(), actions.NftablesOptions{NetNS: l.server.FD()})
 	wantOwned(t, err)
@@ -293,6 +302,7 @@ func TestTeardownOfProtected(t *testing.T) {
 // Where the kernel has no such flags, that is said once, and nothing else is
 // other than without the option: a table that is there stays.
 func TestNftablesKernelCannotProtect(t *testing.T) {
+	t.Parallel()
 	for _, there := range []bool{false, true} {
 		ns := newNS(t)
 		if there {

@@ -42,6 +42,7 @@ func ourRules(t *testing.T, c *nftables.Conn) []*nftables.Rule {
 // Prepare repairs whatever somebody else does to the table, and keeps the
 // bans if it can.
 func TestNftablesRepair(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name      string
 		damage    func(t *testing.T, c *nftables.Conn)
@@ -162,6 +163,7 @@ func TestNftablesRepair(t *testing.T) {
 }
 
 func TestNftablesRepairMissingSet(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour), ban("2001:db8:0:1::/64", time.Hour))
@@ -178,6 +180,7 @@ func TestNftablesRepairMissingSet(t *testing.T) {
 }
 
 func TestNftablesTableGone(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour))
@@ -199,6 +202,7 @@ func TestNftablesTableGone(t *testing.T) {
 // Elements that somebody else has put in or deleted are seen and can be
 // handled.
 func TestNftablesForeignElements(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour), ban("192.0.2.2/32", time.Hour))
@@ -227,6 +231,7 @@ func TestNftablesForeignElements(t *testing.T) {
 }
 
 func TestNftablesOptionsChange(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour))

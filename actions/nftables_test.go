@@ -79,18 +79,21 @@ func listed(t *testing.T, n actions.Action) map[string]actions.Entry {
 }
 
 func TestNftablesSuite(t *testing.T) {
+	t.Parallel()
 	actionstest.Run(t, func(t *testing.T) actions.Action {
 		return newNftables(t, newNS(t), actions.NftablesOptions{})
 	})
 }
 
 func TestNftablesSuiteReject(t *testing.T) {
+	t.Parallel()
 	actionstest.Run(t, func(t *testing.T) actions.Action {
 		return newNftables(t, newNS(t), actions.NftablesOptions{Reject: true})
 	})
 }
 
 func TestNftablesSuiteOldKernel(t *testing.T) {
+	t.Parallel()
 	actionstest.Run(t, func(t *testing.T) actions.Action {
 		n := newNftables(t, newNS(t), actions.NftablesOptions{})
 		actions.ActAsOldKernel(n)
@@ -99,6 +102,7 @@ func TestNftablesSuiteOldKernel(t *testing.T) {
 }
 
 func TestNftablesRejectsOthersOnly(t *testing.T) {
+	t.Parallel()
 	protect := func(target netip.Prefix) (string, bool) {
 		return "the gateway", target == pfx("192.0.2.1/32")
 	}
@@ -139,6 +143,7 @@ func TestNftablesRejectsOthersOnly(t *testing.T) {
 
 // What has become protected after it was banned must not stay banned.
 func TestNftablesProtectedLater(t *testing.T) {
+	t.Parallel()
 	protected := false
 	n := prepared(t, newNS(t), actions.NftablesOptions{
 		Protected: func(netip.Prefix) (string, bool) { return "yours", protected },
@@ -155,6 +160,7 @@ func TestNftablesProtectedLater(t *testing.T) {
 }
 
 func TestNftablesFullSet(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{Size: 100})
 	var batch []actions.Entry
 	for i := range 250 {
@@ -187,6 +193,7 @@ func TestNftablesFullSet(t *testing.T) {
 }
 
 func TestNftablesBeforePrepare(t *testing.T) {
+	t.Parallel()
 	n := newNftables(t, newNS(t), actions.NftablesOptions{})
 	if err := n.Apply(t.Context(), nil, nil); err == nil {
 		t.Error("Apply before Prepare returned nil")
@@ -197,6 +204,7 @@ func TestNftablesBeforePrepare(t *testing.T) {
 }
 
 func TestNftablesBadAllow(t *testing.T) {
+	t.Parallel()
 	n := newNftables(t, newNS(t), actions.NftablesOptions{Allow: []netip.Prefix{pfx("::ffff:192.0.2.1/128")}})
 	if err := n.Prepare(t.Context()); !errors.Is(err, actions.ErrPermanent) || !strings.Contains(err.Error(), "::ffff:192.0.2.1") {
 		t.Errorf("Prepare returned %v, want the bad network named", err)
@@ -271,6 +279,7 @@ func openFiles(t *testing.T, count int) (last int) {
 
 // What the table is like is a promise to administrators who add their own.
 func TestNftablesRuleset(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	prepared(t, ns, actions.NftablesOptions{Size: 1000})
 	got := dump(t, ns, "tailban")
@@ -301,6 +310,7 @@ func TestNftablesRuleset(t *testing.T) {
 }
 
 func TestNftablesRulesetThatRejects(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	n := prepared(t, ns, actions.NftablesOptions{Reject: true})
 	got := dump(t, ns, "tailban")
@@ -323,6 +333,7 @@ func TestNftablesRulesetThatRejects(t *testing.T) {
 }
 
 func TestTeardown(t *testing.T) {
+	t.Parallel()
 	ns := newNS(t)
 	opt := actions.NftablesOptions{NetNS: ns.FD()}
 	if existed, err := actions.Teardown(t.Context(), opt); err != nil || existed {
@@ -352,6 +363,7 @@ func countFiles(t *testing.T) int {
 // The kernel goes on making room in a set after many additions, and names
 // some elements twice and others not at all meanwhile.
 func TestNftablesListRightAfterManyAdditions(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	var batch []actions.Entry
 	for i := range 60000 {
@@ -366,6 +378,7 @@ func TestNftablesListRightAfterManyAdditions(t *testing.T) {
 
 // A daemon that ends in the middle of a batch still applies its last changes.
 func TestNftablesAppliesAfterCancellation(t *testing.T) {
+	t.Parallel()
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -16,6 +16,7 @@ import (
 
 // A listing lacks what has moved while it went on, and says that it is not whole.
 func TestTornListing(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	n := nftablesIn(t, ns, NftablesOptions{})
 	if err := n.Prepare(t.Context()); err != nil {
@@ -96,6 +97,7 @@ func setNamed(t *testing.T, n *Nftables, name string) *nftables.Set {
 
 // A set is listed again, but not for ever.
 func TestListedUntilWhole(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ torn, want int }{{0, 1}, {3, 4}, {1000, dumpTries}} {
 		tries := 0
 		elements, err := untilWhole(func() ([]nftables.SetElement, bool, error) {
@@ -112,6 +114,7 @@ func TestListedUntilWhole(t *testing.T) {
 }
 
 func TestConsistency(t *testing.T) {
+	t.Parallel()
 	part := func(flags uint16, generation byte) *syscall.NetlinkMessage {
 		return &syscall.NetlinkMessage{
 			Header: syscall.NlMsghdr{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWSETELEM, Flags: unix.NLM_F_MULTI | flags},

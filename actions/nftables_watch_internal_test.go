@@ -15,6 +15,7 @@ import (
 // After an overflow the socket takes nothing until it has been drained. Who is
 // told of the overflow is told behind that, and of what happens from then on.
 func TestWatchHearsBehindAnOverflow(t *testing.T) {
+	t.Parallel()
 	ns := namespace(t)
 	n := nftablesIn(t, ns, NftablesOptions{})
 	n.watchBuffer = 256 << 10

@@ -55,6 +55,7 @@ const (
 // One that is banned is told at once, in TCP and UDP, by IPv4 and IPv6, by
 // every kind of set; on our ports only, and nobody else.
 func TestNftablesRejects(t *testing.T) {
+	t.Parallel()
 	for _, b := range []string{client4 + "/32", "10.1.0.2/31", client6 + "/128", "fd00:1:0:2::/64", "fd00:1:0:2::/63"} {
 		t.Run(b, func(t *testing.T) {
 			l := newLab(t, actions.NftablesOptions{Reject: true})
@@ -84,6 +85,7 @@ func TestNftablesRejects(t *testing.T) {
 
 // A packet is counted once, although two rules look for its address.
 func TestNftablesCountsWhatItRejects(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{Reject: true})
 	apply(t, l.action, ban(client4+"/32", time.Hour))
 	for i, network := range []string{"tcp", "udp"} {
@@ -95,6 +97,7 @@ func TestNftablesCountsWhatItRejects(t *testing.T) {
 }
 
 func TestNftablesRejectsAllPorts(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{Reject: true, AllPorts: true})
 	l.echo(l.server, "22")
 	l.mustPass("tcp", client6, "22") // neighbours are found by packets that a ban of all covers, too
@@ -121,6 +124,7 @@ func TestNftablesRejectsAllPorts(t *testing.T) {
 // What a client sees of a connection that is open when it is banned: a reset
 // as soon as it sends, or else nothing.
 func TestNftablesEndsEstablished(t *testing.T) {
+	t.Parallel()
 	for _, client := range []struct{ from, to, target string }{
 		{client4, "10.1.0.1:80", client4 + "/32"},
 		{client6, "[fd00:1::1]:80", client6 + "/128"},
@@ -146,6 +150,7 @@ func TestNftablesEndsEstablished(t *testing.T) {
 
 // One that only receives is reset by what it acknowledges.
 func TestNftablesResetsWhoReceives(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{Reject: true})
 	listener, err := l.server.Listen("tcp", ":80")
 	check(t, err)
@@ -167,6 +172,7 @@ func TestNftablesResetsWhoReceives(t *testing.T) {
 
 // What we ask of a banned host must still be answered.
 func TestNftablesRejectsNoReplies(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{Reject: true})
 	l.echo(l.client, "80")
 	apply(t, l.action, ban(client4+"/32", time.Hour))
@@ -178,6 +184,7 @@ func TestNftablesRejectsNoReplies(t *testing.T) {
 
 // While the verdict changes, nothing comes through, and the bans stay.
 func TestNftablesVerdictChanges(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	apply(t, l.action, ban(client4+"/32", time.Hour))
 	server, err := l.server.ListenPacket("udp", ":80")

@@ -135,6 +135,7 @@ func (l *lab) mustDrop(network, from, port string) {
 }
 
 func TestNftablesDropsOnItsPortsOnly(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	for _, port := range []string{"80", "443", "22"} {
 		l.echo(l.server, port)
@@ -153,6 +154,7 @@ func TestNftablesDropsOnItsPortsOnly(t *testing.T) {
 }
 
 func TestNftablesAllPorts(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{AllPorts: true})
 	l.echo(l.server, "22")
 	l.mustPass("tcp", "10.1.0.2", "22")
@@ -162,6 +164,7 @@ func TestNftablesAllPorts(t *testing.T) {
 }
 
 func TestNftablesIPv6(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	l.echo(l.server, "80")
 	for _, a := range []string{"fd00:1:0:2::2", "fd00:1:0:2:f000::3", "fd00:1:0:3::2"} {
@@ -178,6 +181,7 @@ func TestNftablesIPv6(t *testing.T) {
 }
 
 func TestNftablesCutsEstablished(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	l.echo(l.server, "80")
 	c, err := l.client.Dialer()(t.Context(), "tcp", "10.1.0.1:80")
@@ -194,6 +198,7 @@ func TestNftablesCutsEstablished(t *testing.T) {
 
 // What we ask of a banned host must still be answered.
 func TestNftablesRepliesToUsPass(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	l.echo(l.server, "80")
 	l.echo(l.client, "80")
@@ -210,6 +215,7 @@ func TestNftablesRepliesToUsPass(t *testing.T) {
 }
 
 func TestNftablesAllowedPassesAlthoughBanned(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{Allow: []netip.Prefix{pfx("10.1.0.2/31"), pfx("10.1.0.2/32"), pfx("fd00:1:0:2::/64")}})
 	l.echo(l.server, "80")
 	apply(t, l.action, ban("10.1.0.2/32", time.Hour), ban("fd00:1:0:2::/64", time.Hour), ban("fd00:1:0:3::/64", time.Hour))
@@ -229,6 +235,7 @@ func TestNftablesAllowedPassesAlthoughBanned(t *testing.T) {
 
 // Counters count what was dropped, not what passed on other ports.
 func TestNftablesCountsPackets(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	l.echo(l.server, "22")
 	l.echo(l.server, "80")
@@ -247,6 +254,7 @@ func TestNftablesCountsPackets(t *testing.T) {
 // A ban that is renewed keeps its counter, except where the kernel is too old
 // for that and the element must be deleted in between.
 func TestNftablesRenewalAndCounters(t *testing.T) {
+	t.Parallel()
 	for _, old := range []bool{false, true} {
 		l := newLab(t, actions.NftablesOptions{})
 		if old {
@@ -270,6 +278,7 @@ func TestNftablesRenewalAndCounters(t *testing.T) {
 
 // A ban ends in the kernel, with the action closed.
 func TestNftablesEndsWithoutUs(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	l.echo(l.server, "80")
 	apply(t, l.action, ban("10.1.0.2/32", 3*time.Second), ban("10.1.0.3/32", time.Hour))
@@ -282,6 +291,7 @@ func TestNftablesEndsWithoutUs(t *testing.T) {
 // An address that changes its ban is never let in between, whichever way the
 // kernel needs its timeout changed.
 func TestNftablesRenewalLeavesNoGap(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	actions.ActAsOldKernel(l.action)
 	apply(t, l.action, ban("10.1.0.2/32", time.Hour))
@@ -290,6 +300,7 @@ func TestNftablesRenewalLeavesNoGap(t *testing.T) {
 
 // Nor is a network while others around it come and go.
 func TestNftablesNetworksLeaveNoGap(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, actions.NftablesOptions{})
 	others := make([]actions.Entry, 40)
 	targets := make([]netip.Prefix, len(others))

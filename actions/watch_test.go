@@ -198,6 +198,7 @@ func TestWatchHearsOthersOnly(t *testing.T) {
 // A socket that was closed after an error is replaced by one with another
 // address, whose changes are ours as well.
 func TestWatchKnowsOurNextSocket(t *testing.T) {
+	t.Parallel()
 	g := guard(t, actions.NftablesOptions{}, "192.0.2.1/32")
 	check(t, g.action.Close())
 	g.reconciler.Set(pfx("192.0.2.2/32"), time.Now().Add(time.Hour)) // fails: not prepared
