@@ -71,7 +71,7 @@ func (e *Engine) judge(v *Verdict, c *candidate, r *rule) Decision {
 		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
 		Time: c.time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
 		History: e.history(r),
-		Observe: r.observe, Enforced: r.owner == enforced, Actions: r.actions, Line: c.at,
+		Observe: r.observe, Enforced: r.owner == enforced, Actions: r.actions, Line: *e.at,
 	}
 	if g := e.rules.opt.Guard; g != nil {
 		target, reason := g.Check(r.name, c.target, c.client)

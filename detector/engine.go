@@ -36,6 +36,10 @@ type Engine struct {
 
 	ev      event
 	own     parser.Event // what ev is of, unless it was parsed elsewhere
+	who     who          // whom it is of, unless that was found out before
+	sum     uint64       // see Prepare
+	at      *Line        // where its line stands
+	ownAt   Line
 	verdict Verdict
 }
 
@@ -84,6 +88,7 @@ type Log struct {
 	format     parser.Format
 	generation uint64 // of the rules that jails is of; 0: none yet
 	jails      []*jail
+	near       []*jail  // those that count every event, maxNear at most
 	program    *program // of their conditions; nil: there are no jails
 	scratch    *scratch
 	distrust   distrust
@@ -102,6 +107,7 @@ func NewEngine(o Options) *Engine {
 	e.bans = newExpiring[banKey, struct{}](0, banKey.quick, e.banNoted)
 	e.past = newExpiring[offenceKey, offence](maxOffences, offenceKey.quick, e.offenceNoted)
 	e.ev.reset(&e.own)
+	e.at = &e.ownAt
 	e.Use(Compile(o))
 	return e
 }
@@ -140,15 +146,22 @@ func (e *Engine) Fits(jail string) uint64 {
 // the line's own time, as in a replay. The result is valid until the next
 // call.
 func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdict {
-	return l.counted(e.line(l, line, cut, at, now), cut)
+	e.ownAt = at
+	e.at = &e.ownAt
+	return l.counted(e.line(l, line, cut, now), cut)
 }
 
 // Parsed takes a line that the log's format, or another of its kind, has parsed
-// already: what Parse made of it are ev and err. All else is as with
-// [Engine.Line]. ev must be valid until the next call.
-func (e *Engine) Parsed(l *Log, ev *parser.Event, err error, cut bool, at Line, now int64) *Verdict {
-	e.ev.reset(ev)
-	return l.counted(e.parsed(l, err, at, now), cut)
+// already. All else is as with [Engine.Line]. r and at must be valid until the next
+// call.
+func (e *Engine) Parsed(l *Log, r *Record, at *Line, now int64) *Verdict {
+	e.ev.reset(&r.Event)
+	w := &r.who
+	if r.rules == 0 || r.rules != e.generation {
+		w = nil
+	}
+	e.at = at
+	return l.counted(e.parsed(l, r.Err, w, now), r.Cut)
 }
 
 // counted counts a line.
@@ -161,14 +174,14 @@ func (l *Log) counted(v *Verdict, cut bool) *Verdict {
 }
 
 // line is Line without the counters of lines.
-func (e *Engine) line(l *Log, line []byte, cut bool, at Line, now int64) *Verdict {
+func (e *Engine) line(l *Log, line []byte, cut bool, now int64) *Verdict {
 	e.ev.reset(&e.own)
-	return e.parsed(l, l.format.Parse(line, cut, &e.own), at, now)
+	return e.parsed(l, l.format.Parse(line, cut, &e.own), nil, now)
 }
 
 // parsed takes the engine's event through the order of exceptions. err says why
-// it is none.
-func (e *Engine) parsed(l *Log, err error, at Line, now int64) *Verdict {
+// it is none; w, unless nil, whom it is of.
+func (e *Engine) parsed(l *Log, err error, w *who, now int64) *Verdict {
 	v := &e.verdict
 	*v = Verdict{Decisions: v.Decisions[:0]}
 	e.bind(l)
@@ -176,11 +189,15 @@ func (e *Engine) parsed(l *Log, err error, at Line, now int64) *Verdict {
 	switch {
 	case errors.Is(err, parser.ErrNotMine):
 		v.Step = StepNotRecord
-	case l.distrust.parsed(&at, err == nil):
+	case l.distrust.parsed(e.at, err == nil):
 		v.Step, v.Err, v.Peer = StepUnparsed, errDistrusted, netip.Addr{}
 	case err == nil:
 		v.Time = e.ev.Time
-		e.exceptions(l, v, at, now)
+		if w == nil {
+			w = &e.who
+			e.identify(e.ev.Event, w)
+		}
+		e.exceptions(l, v, w, now)
 	default:
 		v.Step, v.Err = StepUnparsed, err
 	}
@@ -188,10 +205,10 @@ func (e *Engine) parsed(l *Log, err error, at Line, now int64) *Verdict {
 }
 
 // exceptions is the order of exceptions from step 2 on.
-func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
+func (e *Engine) exceptions(l *Log, v *Verdict, w *who, now int64) {
 	ev := &e.ev
-	client, plane := e.resolver.Resolve(ev.Peer, ev.Forward)
-	if plane = l.plane(plane, ev); plane == parser.Nobody {
+	client, plane := w.client, l.plane(w.plane, ev)
+	if plane == parser.Nobody {
 		v.Step = StepNobody
 		return
 	}
@@ -200,9 +217,8 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 		v.Step = StepAllowed
 		return
 	}
-	target := e.Target(client)
-	v.Target = target
-	c := candidate{client: client, target: target, key: keyOf(target), plane: plane, time: ev.Time, at: at, now: now}
+	v.Target = w.target
+	c := candidate{who: w, plane: plane, time: ev.Time, now: now}
 	if e.spare(v, &c) {
 		v.Step = StepWanted
 		return
@@ -268,13 +284,10 @@ func (e *Engine) Event() *parser.Event { return e.ev.Event }
 
 // candidate is an event that may become a decision.
 type candidate struct {
-	client netip.Addr
-	target netip.Prefix
-	key    key
-	plane  parser.Resolution
-	time   int64 // of the event
-	at     Line
-	now    int64
+	*who
+	plane parser.Resolution
+	time  int64 // of the event
+	now   int64
 }
 
 // count lets each jail of the log whose conditions hold count the event. They

@@ -46,6 +46,9 @@ func (x *index) hash(k tableKey) uint32 {
 	return uint32((hi ^ lo) >> 32)
 }
 
+// near returns the entry at a key's best place, which mostly is its own.
+func (x *index) near(k tableKey) entry { return x.entries[x.home(x.hash(k))] }
+
 func (x *index) home(tag uint32) uint32 { return tag >> x.shift }
 
 func (x *index) after(at uint32) uint32 { return (at + 1) & uint32(len(x.entries)-1) }

@@ -252,8 +252,9 @@ func (e *Engine) recount(j *jail, c *candidate) {
 // the next line, and has no decisions.
 func (e *Engine) Again(l *Log, line []byte, cut bool, at Line, turn int) *Verdict {
 	late, refused, counters := e.windows.late, e.windows.refused, l.LogCounters
-	e.recall.turn = turn
-	v := e.line(l, line, cut, at, 0)
+	e.recall.turn, e.ownAt = turn, at
+	e.at = &e.ownAt
+	v := e.line(l, line, cut, 0)
 	e.windows.late, e.windows.refused, l.LogCounters = late, refused, counters
 	return v
 }

@@ -150,10 +150,13 @@ func (e *Engine) bind(l *Log) {
 	if l.generation == e.generation {
 		return
 	}
-	l.generation, l.jails = e.generation, nil
+	l.generation, l.jails, l.near = e.generation, nil, nil
 	for _, j := range e.jails {
 		if slices.Contains(j.Logs, l.Name) {
 			l.jails = append(l.jails, j)
+			if j.matcher.all && len(l.near) < maxNear {
+				l.near = append(l.near, j)
+			}
 		}
 	}
 	if l.program = e.rules.programs[l.Name]; l.program != nil {

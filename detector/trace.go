@@ -101,7 +101,7 @@ func (t *tracer) walk(line []byte, cut bool) Step {
 	}
 	t.Client, t.Target = client, e.Target(client)
 	t.step(2, "client", false, "%s (%s), counted as %s", client, t.Plane, t.Target)
-	c := &candidate{client: client, target: t.Target, key: keyOf(t.Target), plane: t.Plane, time: ev.Time, now: t.now}
+	c := &candidate{who: &who{client: client, target: t.Target, key: keyOf(t.Target)}, plane: t.Plane, time: ev.Time, now: t.now}
 
 	step, stopped := t.exceptions(c)
 	t.jails(c, !stopped)

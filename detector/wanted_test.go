@@ -162,11 +162,11 @@ func BenchmarkWanted(b *testing.B) {
 			}
 			l := e.Log("l", f)
 			text := []byte(line(tt.peer, 0, "GET / HTTP/1.1", 200, tt.agent, "-"))
-			var ev parser.Event
-			err = f.Parse(text, false, &ev)
+			var r Record
+			r.Err = f.Parse(text, false, &r.Event)
 			b.ReportAllocs()
 			for b.Loop() {
-				e.Parsed(l, &ev, err, false, Line{}, 0)
+				e.Parsed(l, &r, &Line{}, 0)
 			}
 		})
 	}

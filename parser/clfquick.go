@@ -57,29 +57,11 @@ func (f *clf) usual(line []byte, ev *Event) bool {
 // quickPeer reads the address that a line begins with, and returns what is
 // behind its blank.
 func quickPeer(line []byte, ev *Event) (rest []byte, ok bool) {
-	var quad, part uint32
-	dots, digits := 0, 0
-	for i, c := range line {
-		switch {
-		case '0' <= c && c <= '9':
-			if digits > 0 && part == 0 {
-				return quickPeer6(line, ev)
-			}
-			if part = part*10 + uint32(c-'0'); part > 255 {
-				return quickPeer6(line, ev) // which can begin with a number as well
-			}
-			digits++
-		case c == '.' && digits > 0 && dots < 3:
-			quad, part, digits, dots = quad<<8|part, 0, 0, dots+1
-		case c == ' ' && digits > 0 && dots == 3:
-			quad = quad<<8 | part
-			ev.Peer = netip.AddrFrom4([4]byte{byte(quad >> 24), byte(quad >> 16), byte(quad >> 8), byte(quad)})
-			return line[i+1:], true
-		default:
-			return quickPeer6(line, ev)
-		}
+	if quad, size := quickQuad(line); size > 0 {
+		ev.Peer = netip.AddrFrom4([4]byte{byte(quad >> 24), byte(quad >> 16), byte(quad >> 8), byte(quad)})
+		return line[size+1:], true
 	}
-	return nil, false
+	return quickPeer6(line, ev)
 }
 
 // quickPeer6 is quickPeer for all other addresses.

@@ -5,53 +5,71 @@ import (
 	"errors"
 	"io"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/parser"
 )
 
 const (
-	// batchesAhead is how many batches there are of a file: one that the engine
-	// is at, one that is being parsed, and one between them.
-	batchesAhead = 3
+	// batchesAhead is how many batches there are of a file that is parsed ahead: one
+	// that the engine is at, one that is being parsed, and some between them, so
+	// that neither waits for the other at each.
+	batchesAhead = 8
 
 	// batchLines is how many lines a batch has at most. What is known of a line
 	// takes more than most lines do, and very much more than an empty one.
 	batchLines = 256
 
+	// nearLines is of how many lines at a time what is in memory is brought near: it
+	// stays in a processor's own cache until their turn.
+	nearLines = 64
+
 	// filesAhead is of how many files lines are parsed ahead at the same time.
 	filesAhead = 4
 )
 
-// ahead parses a file's lines on a goroutine of its own, in batches, while the
-// engine takes those before them: two cores are used, and since each of both
-// sees all lines in order, nothing that comes out is any different.
+// batch is some lines of a block that are parsed, or what came in place of them.
+type batch struct {
+	lines   [][]byte          // all of each
+	records []detector.Record // what they say; with whatever was there before behind them
+	data    []byte            // that they are in
+	copied  []byte            // data, if the block is read into again meanwhile
+	ends    [batchLines]int   // where in data
+	texts   []byte            // of their events, if they aren't in data
+	offset  int64             // of data in the file
+	err     error             // there is no more, since: nothing else is set then
+}
+
+// batches parses a file's lines, in batches.
+type batches struct {
+	in     *blocks
+	format parser.Format
+	limit  int   // bytes of a line
+	keep   bool  // the format's events are not valid for longer than until its next line
+	copy   bool  // batches are used while others are parsed
+	rest   block // lines that are in no batch yet
+}
+
+func newBatches(in *blocks, format parser.Format, limit int) *batches {
+	return &batches{in: in, format: format, limit: limit, keep: !parser.Stateless(format)}
+}
+
+// next fills a batch.
+func (p *batches) next(b *batch) {
+	if len(p.rest.data) == 0 {
+		p.rest, b.err = p.in.next()
+	}
+	if b.err == nil {
+		b.parse(p, b.fill(&p.rest, p.copy), p.rest.cut)
+	}
+}
+
+// ahead parses on a goroutine of its own while the engine takes the batches
+// before: two cores are used, and since each of both sees all lines in order,
+// nothing that comes out is any different.
 type ahead struct {
 	full chan *batch
 	free chan *batch
 	done chan struct{} // closed: nobody takes batches any more
-}
-
-// batch is some lines of a block that are parsed, or what came in place of them.
-type batch struct {
-	lines  []parsed
-	data   []byte          // that they are in
-	ends   [batchLines]int // where in data
-	texts  []byte          // of their events, if they aren't in data
-	offset int64           // of data in the file
-	err    error           // there is no more, since: nothing else is set then
-}
-
-// parsed is a line, and what it says.
-type parsed struct {
-	line []byte // all of it
-	cut  bool   // it was too long, for the format or the block
-	err  error
-	ev   parser.Event
-}
-
-// parseAhead begins to parse ahead.
-func (r *reader) parseAhead() {
-	r.ahead = newAhead()
-	go r.ahead.run(r.blocks, r.format, r.limit)
 }
 
 func newAhead() *ahead {
@@ -63,9 +81,8 @@ func newAhead() *ahead {
 }
 
 // run parses until the file's end or until nobody takes batches any more.
-func (a *ahead) run(in *blocks, format parser.Format, limit int) {
-	keep := !parser.Stateless(format)
-	var rest block // lines that are in no batch yet
+func (a *ahead) run(p *batches) {
+	p.copy = true
 	for {
 		var b *batch
 		select {
@@ -73,12 +90,7 @@ func (a *ahead) run(in *blocks, format parser.Format, limit int) {
 		case <-a.done:
 			return
 		}
-		if len(rest.data) == 0 {
-			rest, b.err = in.next()
-		}
-		if b.err == nil {
-			b.parse(b.fill(&rest), rest.cut, format, limit, keep)
-		}
+		p.next(b)
 		a.full <- b // has room for all there are
 		if b.err != nil {
 			return
@@ -86,9 +98,8 @@ func (a *ahead) run(in *blocks, format parser.Format, limit int) {
 	}
 }
 
-// fill takes lines out of a block, and returns where each ends. They are copied,
-// as the block is read into again.
-func (b *batch) fill(from *block) []int {
+// fill takes lines out of a block, and returns where each ends.
+func (b *batch) fill(from *block, copied bool) []int {
 	b.reset()
 	ends, size := b.ends[:0], 0
 	for rest := from.data; len(rest) > 0 && len(ends) < batchLines && size < blockSize; rest = from.data[size:] {
@@ -99,69 +110,93 @@ func (b *batch) fill(from *block) []int {
 		size += n
 		ends = append(ends, size)
 	}
-	b.data, b.offset = append(b.data, from.data[:size]...), from.offset
+	b.data, b.offset = from.data[:size], from.offset
+	if copied {
+		b.copied = append(b.copied, b.data...)
+		b.data = b.copied
+	}
 	from.data, from.offset = from.data[size:], from.offset+int64(size)
 	return ends
 }
 
 // reset empties a batch. What some long lines have made large isn't kept.
 func (b *batch) reset() {
-	for _, buf := range []*[]byte{&b.data, &b.texts} {
+	for _, buf := range []*[]byte{&b.copied, &b.texts} {
 		if *buf = (*buf)[:0]; cap(*buf) > 2*blockSize {
 			*buf = nil
 		}
 	}
 	if b.lines = b.lines[:0]; b.lines == nil {
-		b.lines = make([]parsed, 0, batchLines)
+		b.lines = make([][]byte, 0, batchLines)
+		b.records = make([]detector.Record, batchLines)
 	}
 }
 
-// parse parses the lines, each of which ends at one of ends. keep says that the
-// format's events are not valid for longer than until its next line.
-func (b *batch) parse(ends []int, cut bool, format parser.Format, limit int, keep bool) {
-	b.lines = b.lines[:len(ends)]
+// parse parses the lines, each of which ends at one of ends.
+func (b *batch) parse(p *batches, ends []int, cut bool) {
 	from := 0
 	for i, end := range ends {
-		p := &b.lines[i] // with whatever was there before
-		p.line = bytes.TrimSuffix(b.data[from:end], lineFeed)
+		all := bytes.TrimSuffix(b.data[from:end], lineFeed)
 		from = end
+		b.lines = append(b.lines, all)
+		r := &b.records[i]
 		var line []byte
-		line, p.cut = bounded(p.line, cut, limit)
-		p.err = format.Parse(line, p.cut, &p.ev)
-		if keep {
-			b.texts = p.ev.Keep(b.texts)
+		line, r.Cut = bounded(all, cut, p.limit)
+		r.Err = p.format.Parse(line, r.Cut, &r.Event)
+		if p.keep {
+			b.texts = r.Event.Keep(b.texts)
 		}
 	}
 }
 
 var lineFeed = []byte{'\n'}
 
-// nextParsed is next for a file whose lines are parsed ahead.
+// nextParsed is next for a file whose lines are parsed in batches.
 func (r *reader) nextParsed() error {
-	if r.parsed != nil { // the line before
-		r.at.Offset += int64(len(r.parsed.line) + 1)
-		r.parsed = nil
+	if r.taken > 0 {
+		r.turn, r.taken = r.turn+1, 0
 	}
-	if len(r.left) == 0 {
-		if r.batch != nil && r.batch.err == nil {
-			r.ahead.free <- r.batch // has room for all there are
-			r.batch = nil
-		}
-		if r.batch == nil {
-			r.batch = <-r.ahead.full
-		}
-		switch err := r.batch.err; {
-		case errors.Is(err, io.EOF):
+	if r.batch == nil || r.turn == len(r.batch.lines) {
+		if err := r.nextBatch(); err != nil {
 			return err
-		case err != nil:
-			return r.failed(err)
 		}
-		r.left, r.at.Offset = r.batch.lines, r.batch.offset
 	}
-	r.line, r.cut = r.left[0].line, r.left[0].cut
+	r.line, r.cut = r.batch.lines[r.turn], r.batch.records[r.turn].Cut
 	r.at.Number++
 	r.ready = true
 	return nil
+}
+
+func (r *reader) nextBatch() error {
+	switch {
+	case r.batch != nil && r.batch.err != nil: // again, at its end
+	case r.ahead != nil:
+		if r.batch != nil {
+			r.ahead.free <- r.batch // has room for all there are
+		}
+		r.batch = <-r.ahead.full
+	default:
+		if r.batch == nil {
+			r.batch = new(batch)
+		}
+		r.batches.next(r.batch)
+	}
+	switch err := r.batch.err; {
+	case errors.Is(err, io.EOF):
+		return err
+	case err != nil:
+		return r.failed(err)
+	}
+	r.turn, r.at.Offset = 0, r.batch.offset
+	return nil
+}
+
+// record gives out what the line that was taken says. See [detector.Engine.Prepare].
+func (r *reader) record(e *detector.Engine, l *detector.Log) *detector.Record {
+	if r.turn%nearLines == 0 {
+		e.Prepare(l, r.batch.records[r.turn:min(r.turn+nearLines, len(r.batch.lines))])
+	}
+	return &r.batch.records[r.turn]
 }
 
 // close ends the reading.

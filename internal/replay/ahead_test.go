@@ -150,7 +150,7 @@ func TestParsedAheadIsBounded(t *testing.T) {
 		}
 		blocks := newBlocks(strings.NewReader(in), 16<<20)
 		a := newAhead()
-		go a.run(blocks, format, 16<<20)
+		go a.run(newBatches(blocks, format, 16<<20))
 		lines := 0
 		for {
 			b := <-a.full
@@ -161,7 +161,7 @@ func TestParsedAheadIsBounded(t *testing.T) {
 			if cap(b.lines) > batchLines {
 				t.Fatalf("%s: a batch has room for %d lines", what, cap(b.lines))
 			}
-			if room := cap(b.data) + cap(b.texts); room > 4*blockSize+2*len(b.data) {
+			if room := cap(b.copied) + cap(b.texts); room > 4*blockSize+2*len(b.data) {
 				t.Fatalf("%s: a batch of %d bytes has room for %d", what, len(b.data), room)
 			}
 			a.free <- b

@@ -27,12 +27,13 @@ type reader struct {
 	line  []byte // the next line
 	time  int64  // of it, or of the one before if it has none; 0: not looked at
 	ready bool   // line is set
+	taken int    // bytes of the line that was given out, with its line feed; 0: none was since
 
-	// Of a file whose lines are parsed ahead, in place of blocks:
-	ahead  *ahead
-	batch  *batch   // at hand; nil: none
-	left   []parsed // of it
-	parsed *parsed  // line, once it was taken
+	// Of a file whose lines are parsed in batches, in place of rest:
+	batches *batches
+	ahead   *ahead // nil: they are not parsed on a goroutine of their own
+	batch   *batch // at hand; nil: none
+	turn    int    // in it, of line
 }
 
 func newReader(name string, in io.ReadCloser, limit int, format parser.Format) *reader {
@@ -44,9 +45,12 @@ func (r *reader) next() error {
 	if r.ready {
 		return nil
 	}
-	if r.ahead != nil {
+	r.at.Offset += int64(r.taken)
+	if r.batches != nil {
 		return r.nextParsed()
 	}
+	r.rest = r.rest[min(r.taken, len(r.rest)):]
+	r.taken = 0
 	if len(r.rest) == 0 {
 		b, err := r.blocks.next()
 		if errors.Is(err, io.EOF) {
@@ -70,20 +74,13 @@ func (r *reader) failed(err error) error {
 	return fmt.Errorf("read %s after line %d: %w", r.name, r.at.Number, err)
 }
 
-// take gives out the line that is ready. It is valid until the next call of
-// next.
-func (r *reader) take() (line []byte, cut bool, at detector.Line) {
+// take gives out the line that is ready, which stands at r.at. Both are valid
+// until the next call of next.
+func (r *reader) take() (line []byte, cut bool) {
 	line, cut = bounded(r.line, r.cut, r.limit)
-	at = r.at
 	r.ready = false
-	if r.ahead != nil {
-		r.parsed, r.left = &r.left[0], r.left[1:]
-		return line, r.parsed.cut, at
-	}
-	size := min(len(r.line)+1, len(r.rest)) // with its line feed
-	r.rest = r.rest[size:]
-	r.at.Offset += int64(size)
-	return line, cut, at
+	r.taken = len(r.line) + 1
+	return line, cut
 }
 
 // bounded cuts a line that is longer than the limit: a block can hold it, while
@@ -98,9 +95,9 @@ func bounded(line []byte, cut bool, limit int) ([]byte, bool) {
 // look finds the time of the line that is ready. A line without one goes with
 // the line before.
 func (r *reader) look() int64 {
-	if r.ahead != nil {
-		if x := &r.left[0]; x.err == nil {
-			r.time = x.ev.Time
+	if r.batches != nil {
+		if x := &r.batch.records[r.turn]; x.Err == nil {
+			r.time = x.Event.Time
 		}
 		return r.time
 	}
@@ -146,20 +143,20 @@ func (r *replay) lines(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		line, cut, at := x.take()
+		line, cut := x.take()
 		var v *detector.Verdict
-		if p := x.parsed; p != nil {
-			v = r.engine.Parsed(r.log, &p.ev, p.err, cut, at, 0)
+		if x.batches != nil {
+			v = r.engine.Parsed(r.log, x.record(r.engine, r.log), &x.at, 0)
 		} else {
-			v = r.engine.Line(r.log, line, cut, at, 0)
+			v = r.engine.Line(r.log, line, cut, x.at, 0)
 		}
 		switch {
 		case v.Time >= now:
 			now = v.Time
 		case v.Time != 0 && now != 0:
-			r.sum.late.add(now-v.Time, &at)
+			r.sum.late.add(now-v.Time, &x.at)
 		}
-		if err := r.verdict(v, line, &at); err != nil {
+		if err := r.verdict(v, line, &x.at); err != nil {
 			return err
 		}
 	}
@@ -210,8 +207,12 @@ func (r *replay) open(name string, others []*reader) (*reader, error) {
 		return nil, err
 	}
 	x := newReader(name, &input{unwrapped(in, &r.conf), in.Close}, r.limit, f)
-	if r.cores() > 1 && parsedAhead(others) < filesAhead && (parser.Stateless(f) || len(r.inputs) == 1) {
-		x.parseAhead()
+	if parser.Stateless(f) || len(r.inputs) == 1 {
+		x.batches = newBatches(x.blocks, f, r.limit)
+		if r.cores() > 1 && parsedAhead(others) < filesAhead {
+			x.ahead = newAhead()
+			go x.ahead.run(x.batches)
+		}
 	}
 	return x, nil
 }

@@ -293,8 +293,8 @@ func TestLinesHaveTheirOffset(t *testing.T) {
 	r := newReader("x", io.NopCloser(strings.NewReader(text)), 100, nil)
 	var got []string
 	for r.next() == nil {
-		line, _, at := r.take()
-		got = append(got, fmt.Sprintf("%d@%d:%s", at.Number, at.Offset, line))
+		line, _ := r.take()
+		got = append(got, fmt.Sprintf("%d@%d:%s", r.at.Number, r.at.Offset, line))
 	}
 	if want := "[1@0:first 2@6:second line 3@18: 4@19:last]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %v", got, want)

@@ -29,9 +29,8 @@ const maxSaid = 10_000
 type summary struct {
 	elapsed  time.Duration
 	clients  *distinct[address]
-	last     netip.Addr    // most lines have the client of a line before
 	top      *top[address] // clients as they are counted: by an address of each target
-	target   address       // of last
+	waiting  []address     // clients of lines that are in neither yet
 	late     lateLines
 	bans     uint64
 	observed uint64
@@ -63,6 +62,7 @@ type badLine struct {
 func newSummary() summary {
 	return summary{
 		clients: newDistinct(address.hash), top: newTop(address.hash),
+		waiting: make([]address, 0, maxWaiting),
 		targets: newDistinct(func(p netip.Prefix) uint32 { return addressOf(p.Addr()).hash() }), said: map[refusal]struct{}{}, jails: byDay{},
 		wanted: map[detector.Proof]*spared{},
 	}
@@ -96,32 +96,53 @@ func (s *summary) client(v *detector.Verdict) {
 	if !v.Client.IsValid() || v.Step == detector.StepInfrastructure {
 		return
 	}
-	if v.Client == s.last {
-		s.top.add(s.target)
-		return
+	if s.waiting = append(s.waiting, addressOf(v.Client)); len(s.waiting) == cap(s.waiting) {
+		s.count()
 	}
-	client := addressOf(v.Client)
-	s.last, s.target = v.Client, client
-	single := v.Client.Is4()
-	if !single {
-		target := detector.TargetOf(v.Client)
-		if single = target.IsSingleIP(); single {
-			s.target = client
-		} else {
-			s.target = address{client.hi, lastOf64}
+}
+
+// maxWaiting is how many clients are counted at a time: one after the other, each
+// counter would be waited for.
+const maxWaiting = 64
+
+// count counts the clients that wait.
+func (s *summary) count() {
+	var targets [maxWaiting]address
+	for i, client := range s.waiting {
+		targets[i] = client.counted()
+	}
+	s.top.near(targets[:len(s.waiting)])
+	for i, client := range s.waiting {
+		if fresh := s.top.add(targets[i]); fresh || targets[i].lo == lastOf64 {
+			s.clients.add(client) // one whose target has a counter is known, if it is all of it
 		}
 	}
-	if fresh := s.top.add(s.target); fresh || !single {
-		s.clients.add(client) // one whose target has a counter is known, if it is all of it
-	}
+	s.waiting = s.waiting[:0]
 }
 
 // address is an address as maps find it quickest; IPv4 in its mapped form.
 type address struct{ hi, lo uint64 }
 
 func addressOf(a netip.Addr) address {
+	if a.Is4() {
+		b := a.As4()
+		return address{lo: mapped<<32 | uint64(binary.BigEndian.Uint32(b[:]))}
+	}
 	b := a.As16()
 	return address{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
+}
+
+// mapped is what IPv4 has before it in its mapped form.
+const mapped = 0xffff
+
+func (a address) is4() bool { return a.hi == 0 && a.lo>>32 == mapped }
+
+// counted is the address that stands for the target of a client.
+func (a address) counted() address {
+	if a.is4() || a.hi>>56 == 0 && a.target().IsSingleIP() { // as behind NAT64
+		return a
+	}
+	return address{a.hi, lastOf64}
 }
 
 // hash is quick, and no more than that: it is for a place to look first.
@@ -218,6 +239,7 @@ func (s *summary) decided(d *detector.Decision) bool {
 }
 
 func (s *summary) write(w io.Writer, r *replay) error {
+	s.count()
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s  %s\n", name, fmt.Sprintf(format, args...))

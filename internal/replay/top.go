@@ -19,6 +19,7 @@ type top[T comparable] struct {
 	counters []counter[T]
 	queue    []uint32 // once all are taken: a heap of counters, the smallest first as they were when it was put in order
 	total    uint64
+	sum      uint64 // see near
 
 	// recent holds, by the hash of a value, the counter of the latest one that
 	// has it: for most values that come often it is their own.
@@ -27,7 +28,7 @@ type top[T comparable] struct {
 }
 
 // maxRecent is a power of two that keeps recent in a processor's own cache.
-const maxRecent = 1 << 15
+const maxRecent = 1 << 17
 
 type counter[T comparable] struct {
 	value T
@@ -38,6 +39,19 @@ type counter[T comparable] struct {
 
 func newTop[T comparable](hash func(T) uint32) *top[T] {
 	return &top[T]{index: map[T]uint32{}, recent: make([]uint32, maxRecent), hash: hash}
+}
+
+// near brings the counters of values near to the processor, those of all at once.
+func (t *top[T]) near(values []T) {
+	var first [maxWaiting]uint32
+	for i, v := range values {
+		first[i] = t.recent[t.hash(v)%maxRecent]
+	}
+	for _, c := range first[:len(values)] {
+		if int(c) < len(t.counters) {
+			t.sum += t.counters[c].n
+		}
+	}
 }
 
 // add counts a value, and reports whether it has no counter yet.
@@ -112,11 +126,22 @@ func (t *top[T]) down(i int) {
 }
 
 // most returns the n values that came most often, the most frequent first;
-// among equals the first by less.
-func (t *top[T]) most(n int, less func(a, b T) int) []counter[T] {
-	sorted := slices.Clone(t.counters)
-	slices.SortFunc(sorted, func(a, b counter[T]) int {
-		return cmp.Or(cmp.Compare(b.n-b.over, a.n-a.over), less(a.value, b.value))
-	})
-	return sorted[:min(n, len(sorted))]
+// among equals the first by order.
+func (t *top[T]) most(n int, order func(a, b T) int) []counter[T] {
+	before := func(a, b counter[T]) int {
+		if by := cmp.Compare(b.n-b.over, a.n-a.over); by != 0 {
+			return by
+		}
+		return order(a.value, b.value)
+	}
+	var most []counter[T]
+	for _, c := range t.counters { // far more than are asked for: they aren't sorted
+		if len(most) == n && (n == 0 || before(c, most[n-1]) > 0) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(most, c, before)
+		most = slices.Insert(most, at, c)
+		most = most[:min(n, len(most))]
+	}
+	return most
 }

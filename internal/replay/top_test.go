@@ -25,6 +25,7 @@ func TestTopTargets(t *testing.T) {
 			want[detector.TargetOf(client)]++
 		}
 	}
+	s.count()
 	for _, c := range s.top.counters {
 		if got := c.value.target(); c.n != want[got] {
 			t.Errorf("%s has %d lines, want %d", got, c.n, want[got])
