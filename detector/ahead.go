@@ -1,7 +1,6 @@
 package detector
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"slices"
 
@@ -14,8 +13,7 @@ type Record struct {
 	Err   error // that Parse returned
 	Cut   bool  // the line was only the beginning of a longer one
 
-	who   who // if prepared
-	slots [maxNear]entry
+	who   who    // if prepared
 	rules uint64 // generation of the rules that who was found by; 0: it is not
 }
 
@@ -89,17 +87,7 @@ func (e *Engine) bringNear(j *jail, records []Record) {
 // identify finds out whom an event is of.
 func (e *Engine) identify(ev *parser.Event, w *who) {
 	w.client, w.plane = e.resolver.Resolve(ev.Peer, ev.Forward)
-	switch {
-	case w.plane == parser.Nobody:
-	case w.client.Is4():
-		w.target, w.key = netip.PrefixFrom(w.client, 32), key4(w.client)
-	default:
-		w.target = e.Target(w.client)
-		w.key = keyOf(w.target)
+	if w.plane != parser.Nobody {
+		w.target, w.key = e.target(w.client)
 	}
-}
-
-func key4(a netip.Addr) key {
-	b := a.As4()
-	return key{lo: 0xffff<<32 | uint64(binary.BigEndian.Uint32(b[:])), bits: 128}
 }

@@ -187,19 +187,19 @@ func (e *Engine) parsed(l *Log, err error, w *who, now int64) *Verdict {
 	e.bind(l)
 	v.Peer = e.ev.Peer
 	switch {
-	case errors.Is(err, parser.ErrNotMine):
+	case err != nil && errors.Is(err, parser.ErrNotMine):
 		v.Step = StepNotRecord
 	case l.distrust.parsed(e.at, err == nil):
 		v.Step, v.Err, v.Peer = StepUnparsed, errDistrusted, netip.Addr{}
-	case err == nil:
+	case err != nil:
+		v.Step, v.Err = StepUnparsed, err
+	default:
 		v.Time = e.ev.Time
 		if w == nil {
 			w = &e.who
 			e.identify(e.ev.Event, w)
 		}
 		e.exceptions(l, v, w, now)
-	default:
-		v.Step, v.Err = StepUnparsed, err
 	}
 	return v
 }
@@ -271,11 +271,17 @@ func (l *Log) plane(found parser.Resolution, ev *event) parser.Resolution {
 // would be about: that of [TargetOf], but in a network that is shared with
 // somebody protected each address counts for itself.
 func (e *Engine) Target(client netip.Addr) netip.Prefix {
-	target := TargetOf(client)
-	if e.rules.opt.Guard != nil && !target.IsSingleIP() && e.rules.opt.Guard.Shared(target) {
-		return netip.PrefixFrom(client, client.BitLen())
-	}
+	target, _ := e.target(client)
 	return target
+}
+
+func (e *Engine) target(client netip.Addr) (netip.Prefix, key) {
+	target, k := targetOf(client)
+	if k.bits < 128 && e.rules.opt.Guard != nil && e.rules.opt.Guard.Shared(target) {
+		target = single(client)
+		k = keyOf(target)
+	}
+	return target, k
 }
 
 // Event returns the latest line's event, which holds nothing of use if the

@@ -22,22 +22,29 @@ var nat64 = []netip.Prefix{
 // is what one host has at its disposal. Behind a NAT64 prefix each address is
 // an IPv4 client of its own.
 func TargetOf(client netip.Addr) netip.Prefix {
+	target, _ := targetOf(client)
+	return target
+}
+
+// targetOf is TargetOf, with the target's key.
+func targetOf(client netip.Addr) (netip.Prefix, key) {
 	switch {
 	case client.Is4():
-		return netip.PrefixFrom(client, 32)
+		b := client.As4()
+		return netip.PrefixFrom(client, 32), key{lo: 0xffff<<32 | uint64(binary.BigEndian.Uint32(b[:])), bits: 128}
 	case !client.IsValid():
-		return netip.Prefix{}
+		return netip.Prefix{}, keyOf(netip.Prefix{})
 	}
 	b := client.As16()
 	if b[0] == 0 { // as both prefixes begin
 		for _, p := range nat64 {
 			if p.Contains(client) {
-				return netip.PrefixFrom(client, 128)
+				return single(client), keyOf(single(client))
 			}
 		}
 	}
 	clear(b[8:])
-	return netip.PrefixFrom(netip.AddrFrom16(b), 64)
+	return netip.PrefixFrom(netip.AddrFrom16(b), 64), key{hi: binary.BigEndian.Uint64(b[:8]), bits: 64}
 }
 
 func keyOf(p netip.Prefix) key {

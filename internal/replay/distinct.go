@@ -29,7 +29,7 @@ type distinct[T comparable] struct {
 }
 
 // recentDistinct is a power of two.
-const recentDistinct = 1 << 12
+const recentDistinct = 1 << 14
 
 // newDistinct makes a count of none. hash need be no more than quick.
 func newDistinct[T comparable](hash func(T) uint32) *distinct[T] {
