@@ -45,10 +45,11 @@ type FilesOptions struct {
 	Logger *slog.Logger
 
 	// Poll is how often names are looked at, and files that inotify is
-	// silent about, unless Folders and inotify tell all; then it is a fifth as often: the longest delay of noticing a rotation or, without
-	// inotify, of a line after a long silence. While lines come in or names
-	// change, looks are more frequent by themselves. Each costs two system
-	// calls per file. Default 1 s.
+	// silent about: the longest delay of noticing a rotation or, without
+	// inotify, of a line after a long silence. Where Folders and inotify tell
+	// all, it is a tenth as often. While lines come in or names change, looks
+	// are more frequent by themselves. Each costs two system calls per file.
+	// Default 1 s.
 	Poll time.Duration
 
 	// Grace is how long a file that has lost its name to another, or was

@@ -11,7 +11,7 @@ import (
 const (
 	// calmPolls is how many times longer the pauses between looks may be at what
 	// inotify tells of.
-	calmPolls = 5
+	calmPolls = 10
 
 	// maxFolders is how many folders of a log are watched; with more, names are
 	// looked at as without.
