@@ -130,14 +130,8 @@ func quickNumbers(b []byte, ev *Event) (rest []byte, ok bool) {
 	if h > 9 || t > 9 || u > 9 {
 		return nil, false
 	}
-	size, i := int64(0), 4
-	for ; i < len(b) && i < 4+18; i++ {
-		c := b[i] - '0'
-		if c > 9 {
-			break
-		}
-		size = size*10 + int64(c)
-	}
+	size, i := quickSize(b[4:])
+	i += 4
 	ev.Status, ev.Bytes = int(h)*100+int(t)*10+int(u), size
 	switch {
 	case i == 4:
@@ -147,6 +141,25 @@ func quickNumbers(b []byte, ev *Event) (rest []byte, ok bool) {
 	default:
 		return b[i+1:], b[i] == ' '
 	}
+}
+
+// quickSize reads the number that b begins with, of 18 digits at most, and returns
+// how many digits it has, 0 if there are none.
+func quickSize(b []byte) (size int64, n int) {
+	if len(b) >= 8 {
+		if size, n = few(binary.LittleEndian.Uint64(b)); n < 8 {
+			return size, n
+		}
+	}
+	size, n = 0, 0
+	for ; n < len(b) && n < 18; n++ {
+		c := b[n] - '0'
+		if c > 9 {
+			break
+		}
+		size = size*10 + int64(c)
+	}
+	return size, n
 }
 
 // quickQuoted reads a text in quotes, nil if it is a dash, and returns what is

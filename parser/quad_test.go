@@ -3,6 +3,7 @@ package parser
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -27,7 +28,7 @@ func TestQuickQuad(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", ".", "...", "1.2.3", "1.2.3.", ".1.2.3", "1..2.3", "1.2.3.4.5", "1.2.3.4.", "1234.1.1.1", "255.255.255.255",
-		"255.255.255.2555", "1.2.3.-4", "1.2.3.4\x00", "1.2.3.a", "::1", "2001:db8::1", "00.0.0.0", "0.0.0.0", "1.2.3.:", "1.2.3./", "\xb1.2.3.4", "1\xae2.3.4"} {
+		"255.255.255.2555", "1.2.3.-4", "1.2.3.4\x00", "1.2.3.a", "::1", "2001:db8::1", "00.0.0.0", "0.0.0.0", "1.2.3.:", "00000.000.0000.", "1.2.345678.9", "123456789.1.2.3", "1.2.3./", "\xb1.2.3.4", "1\xae2.3.4"} {
 		checkQuad(t, text+behind)
 		checkQuad(t, text+" ")
 		checkQuad(t, text)
@@ -43,8 +44,37 @@ func TestQuickQuad(t *testing.T) {
 	}
 }
 
+func TestFew(t *testing.T) {
+	check := func(text string) {
+		t.Helper()
+		end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+		if end < 0 {
+			end = len(text)
+		}
+		want, _ := strconv.ParseInt(text[:end], 10, 64)
+		if got, n := quickSize([]byte(text)); got != want || n != end {
+			t.Errorf("%q: %d of %d digits, want %d of %d", text, got, n, want, end)
+		}
+	}
+	for _, text := range []string{"", "7", "12345678", "1234567", "123456789", "0", "00000000", "99999999 ", "999999999999999999", "- \"", "\xb0\xb1234567", "/:23456789"} {
+		check(text)
+		check(text + ` "-" "x"`)
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200_000 {
+		text := []byte(fmt.Sprint(r.Int64N(1<<r.IntN(50)), " \"-\" \"agent\""))
+		if r.IntN(4) == 0 {
+			text[r.IntN(9)] = byte(r.IntN(256))
+		}
+		if i := strings.IndexFunc(string(text), func(r rune) bool { return r < '0' || r > '9' }); i >= 0 && i <= 18 {
+			check(string(text))
+		}
+	}
+}
+
 func FuzzQuad(f *testing.F) {
 	f.Add("203.0.113.7 - - [29")
 	f.Add("255.255.255.255 ")
+	f.Add("00000.000.0000. ")
 	f.Fuzz(checkQuad)
 }

@@ -136,7 +136,10 @@ func (b *batch) reset() {
 func (b *batch) parse(p *batches, ends []int, cut bool) {
 	from := 0
 	for i, end := range ends {
-		all := bytes.TrimSuffix(b.data[from:end], lineFeed)
+		all := b.data[from:end]
+		if all[len(all)-1] == '\n' { // none is empty, and only the last can lack it
+			all = all[:len(all)-1]
+		}
 		from = end
 		b.lines = append(b.lines, all)
 		r := &b.records[i]
@@ -148,8 +151,6 @@ func (b *batch) parse(p *batches, ends []int, cut bool) {
 		}
 	}
 }
-
-var lineFeed = []byte{'\n'}
 
 // nextParsed is next for a file whose lines are parsed in batches.
 func (r *reader) nextParsed() error {
