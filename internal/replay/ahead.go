@@ -154,18 +154,32 @@ func (b *batch) parse(p *batches, ends []int, cut bool) {
 
 // nextParsed is next for a file whose lines are parsed in batches.
 func (r *reader) nextParsed() error {
-	if r.taken > 0 {
-		r.turn, r.taken = r.turn+1, 0
+	if r.atHand() {
+		r.step()
+		return nil
 	}
-	if r.batch == nil || r.turn == len(r.batch.lines) {
-		if err := r.nextBatch(); err != nil {
-			return err
-		}
+	if err := r.nextBatch(); err != nil {
+		return err
+	}
+	r.turn, r.at.Offset, r.taken = 0, r.batch.offset, 0
+	r.step()
+	return nil
+}
+
+// atHand reports whether the line behind the one that was taken is in the batch.
+func (r *reader) atHand() bool {
+	return r.batch != nil && r.batch.err == nil && r.turn+1 < len(r.batch.lines)
+}
+
+// step makes that line ready; with none taken, the first.
+func (r *reader) step() {
+	if r.taken > 0 {
+		r.at.Offset += int64(r.taken)
+		r.turn++
 	}
 	r.line, r.cut = r.batch.lines[r.turn], r.batch.records[r.turn].Cut
 	r.at.Number++
-	r.ready = true
-	return nil
+	r.ready, r.taken = true, 0
 }
 
 func (r *reader) nextBatch() error {
@@ -188,7 +202,6 @@ func (r *reader) nextBatch() error {
 	case err != nil:
 		return r.failed(err)
 	}
-	r.turn, r.at.Offset = 0, r.batch.offset
 	return nil
 }
 

@@ -45,10 +45,10 @@ func (r *reader) next() error {
 	if r.ready {
 		return nil
 	}
-	r.at.Offset += int64(r.taken)
 	if r.batches != nil {
 		return r.nextParsed()
 	}
+	r.at.Offset += int64(r.taken)
 	r.rest = r.rest[min(r.taken, len(r.rest)):]
 	r.taken = 0
 	if len(r.rest) == 0 {
@@ -120,12 +120,14 @@ func (r *replay) lines(ctx context.Context) error {
 			x.close()
 		}
 	}()
-	var now int64 // time of the latest line
-	for n := 0; ; n++ {
-		if n%checkEvery == 0 && ctx.Err() != nil {
-			return r.stopped(open)
+	due := func() bool { return len(pending) > 0 && r.now != 0 && pending[0].first <= r.now }
+	for checked := -checkEvery; ; {
+		if r.judged-checked >= checkEvery {
+			if checked = r.judged; ctx.Err() != nil {
+				return r.stopped(open)
+			}
 		}
-		for len(pending) > 0 && (len(open) == 0 || now != 0 && pending[0].first <= now) {
+		for len(pending) > 0 && len(open) == 0 || due() {
 			x, err := r.open(pending[0].name, open)
 			if err != nil {
 				return err
@@ -143,23 +145,36 @@ func (r *replay) lines(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		line, cut := x.take()
-		var v *detector.Verdict
-		if x.batches != nil {
-			v = r.engine.Parsed(r.log, x.record(r.engine, r.log), &x.at, 0)
-		} else {
-			v = r.engine.Line(r.log, line, cut, x.at, 0)
-		}
-		switch {
-		case v.Time >= now:
-			now = v.Time
-		case v.Time != 0 && now != 0:
-			r.sum.late.add(now-v.Time, &x.at)
-		}
-		if err := r.verdict(v, line, &x.at); err != nil {
-			return err
+		for {
+			if err := r.judge(x); err != nil {
+				return err
+			}
+			// One file alone goes on as far as its lines are at hand.
+			if len(open) > 1 || !x.atHand() || due() {
+				break
+			}
+			x.step()
 		}
 	}
+}
+
+// judge takes the line that is ready through the engine.
+func (r *replay) judge(x *reader) error {
+	r.judged++
+	line, cut := x.take()
+	var v *detector.Verdict
+	if x.batches != nil {
+		v = r.engine.Parsed(r.log, x.record(r.engine, r.log), &x.at, 0)
+	} else {
+		v = r.engine.Line(r.log, line, cut, x.at, 0)
+	}
+	switch {
+	case v.Time >= r.now:
+		r.now = v.Time
+	case v.Time != 0 && r.now != 0:
+		r.sum.late.add(r.now-v.Time, &x.at)
+	}
+	return r.verdict(v, line, &x.at)
 }
 
 // earliest returns the reader whose next line is the earliest, or one that is

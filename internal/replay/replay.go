@@ -68,6 +68,8 @@ type replay struct {
 	sum    summary
 	stdin  io.Reader // In, with what was read of it to guess the format put back
 
+	judged int   // lines
+	now    int64 // time of the latest
 	since  int   // lines since memory was given back
 	oldest int64 // time of the oldest of those
 }
