@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -106,6 +108,22 @@ func runChild(name, log string) error {
 	}
 	runtime.ReadMemStats(&after)
 	return json.NewEncoder(os.Stdout).Encode(result{Lines: lines, Wall: wall, Allocs: int64(after.Mallocs - before.Mallocs)})
+}
+
+// profile writes what the replays spend their time in, on one core, as the compiler
+// takes it (go help build, -pgo).
+func profile(name, log string) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	runtime.GOMAXPROCS(1)
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile() // before the file is closed
+	return errors.Join(replayed(oneJail, log), replayed(twentyJails, log))
 }
 
 func replayed(conf, log string) error {

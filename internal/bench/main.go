@@ -26,6 +26,7 @@ func main() {
 	flag.StringVar(&o.log, "log", "", "log file; empty: one that ../shared/bench/loggen makes")
 	flag.IntVar(&o.lines, "lines", 5_000_000, "of the log that is made")
 	flag.IntVar(&o.runs, "runs", 5, "of each, of which the best counts")
+	flag.StringVar(&o.profile, "profile", "", "file; write a CPU profile of the replays to it, and do nothing else")
 	child := flag.String("child", "", "run this once and print what it took; for bench itself")
 	flag.Parse()
 	if err := run(o, *child); err != nil {
@@ -37,6 +38,7 @@ func main() {
 type options struct {
 	log         string
 	lines, runs int
+	profile     string
 }
 
 func run(o options, child string) error {
@@ -48,6 +50,9 @@ func run(o options, child string) error {
 		if o.log, err = generated(o.lines); err != nil {
 			return err
 		}
+	}
+	if o.profile != "" {
+		return profile(o.profile, o.log)
 	}
 	st, err := os.Stat(o.log)
 	if err != nil {
