@@ -403,6 +403,11 @@ func (d *fakeDaemon) Confirm(context.Context, control.Caller) (*control.ConfirmR
 	return &control.ConfirmResult{Deadline: at(2 * hour)}, d.err
 }
 
+func (d *fakeDaemon) AcceptList(_ context.Context, _ control.Caller, q control.AcceptListRequest) (*control.AcceptListResult, error) {
+	d.asked = q
+	return &control.AcceptListResult{Name: q.Name, Added: 3, Removed: 1}, d.err
+}
+
 func (d *fakeDaemon) Reload(context.Context, control.Caller) (*control.ReloadResult, error) {
 	return d.reload, d.err
 }
