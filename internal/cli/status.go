@@ -103,7 +103,7 @@ func orElse(s, otherwise string) string {
 func listsTable(st *control.Status) *table {
 	t := &table{head: []string{"list", "ranges", "of", "in use", "fetched", "next"}, shrink: []int{0}}
 	for _, l := range st.Lists {
-		use, next := "built in", "now"
+		use, next := "built in", "due"
 		if l.Fetched {
 			use = "fetched"
 		}

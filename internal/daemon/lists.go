@@ -65,18 +65,27 @@ func waitsText(name, why string) string {
 // applyLists has the ranges used that are stored now: as by a reload, but of the
 // configuration that runs, whatever its file holds by now.
 func (d *daemon) applyLists(ctx context.Context) {
-	if err := d.applyListsNow(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errEnding) {
+	done, err := d.mayReload(ctx)
+	if err == nil {
+		defer done()
+		err = d.applyListsNow(ctx)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errEnding) {
 		d.Log.Error("published ranges that were fetched are not in use: they are from the next reload or start on", "err", err)
 	}
 }
 
-func (d *daemon) applyListsNow(ctx context.Context) error {
+// mayReload waits until nobody else swaps a configuration in.
+func (d *daemon) mayReload(ctx context.Context) (done func(), err error) {
 	select {
 	case d.reloading <- struct{}{}:
-		defer func() { <-d.reloading }()
+		return func() { <-d.reloading }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, &control.Error{Code: control.CodeBusy, Message: "a reload is under way, or the daemon is starting"}
 	}
+}
+
+func (d *daemon) applyListsNow(ctx context.Context) error {
 	was := d.current()
 	if was.Refresh == 0 {
 		return nil
@@ -100,6 +109,11 @@ func (d *daemon) applyListsNow(ctx context.Context) error {
 
 // AcceptList implements control.Operator.
 func (d *daemon) AcceptList(ctx context.Context, c control.Caller, r control.AcceptListRequest) (*control.AcceptListResult, error) {
+	done, err := d.mayReload(ctx) // which could have others keep the lists
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	d.mu.Lock()
 	p := d.lists
 	d.mu.Unlock()
