@@ -158,7 +158,9 @@ func TestAcceptList(t *testing.T) {
 	r := startReloadable(t, s, text, soon)
 	events, err := r.client.Follow(t.Context())
 	check(t, err)
-	wait(t, "the ranges to wait", func() bool { return len(r.journal.said("published ranges wait for an administrator: tailban lists shows them, tailban lists accept uses them")) == 1 })
+	wait(t, "the ranges to wait", func() bool {
+		return len(r.journal.said("published ranges wait for an administrator: tailban lists shows them, tailban lists accept uses them")) == 1
+	})
 	s.requests("20.0.0.1", 3)
 	r.waitBanned("20.0.0.1")
 	st, err := r.client.Status(t.Context())
