@@ -28,7 +28,14 @@ func TestGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, list("googlebot", false, google))
 		ranges := more(builtIn("googlebot"), "20.0.0.0/27")
-		r.serve(google, tagged(`"1"`, text(ranges)))
+		sent := 0
+		same := tagged(`"1"`, text(ranges))
+		r.serve(google, func(w http.ResponseWriter, req *http.Request) {
+			if req.Header.Get("If-None-Match") == "" {
+				sent++
+			}
+			same(w, req)
+		})
 		r.start()
 		if n := r.changes(); n != 1 {
 			t.Errorf("at the start it changes %d times, want once", n)
@@ -47,6 +54,9 @@ func TestGood(t *testing.T) {
 		r.said(1, "published ranges have changed")
 		last := r.times(google)[0]
 		r.pass(30 * every)
+		if sent != 1 {
+			t.Errorf("the same is sent %d times", sent)
+		}
 		all := r.times(google)
 		if n := len(all); n < 27 || n > 34 {
 			t.Errorf("asked %d times in 30 days", n)
@@ -238,10 +248,10 @@ func TestRestart(t *testing.T) {
 		r.start()
 		r.pass(within)
 		first := r.times(google)
-		for range 100 {
+		for range 20 {
 			r.stop()
 			r.start()
-			r.pass(time.Minute)
+			r.pass(within)
 		}
 		if n := len(r.times(google)); len(first) != 1 || n != 0 {
 			t.Errorf("asked %d times, and %d times more by restarts", len(first), n)
@@ -316,6 +326,15 @@ func TestStrict(t *testing.T) {
 		if got := fmt.Sprint(s.Added(built, built)); got != "[20.0.0.1/32]" {
 			t.Errorf("%s may be spared", got)
 		}
+		// It comes out of trusted_proxies, and back into it, with nothing fetched.
+		for _, strict := range []bool{false, true} {
+			r.stop()
+			r.options.Lists[0].Strict = strict
+			r.start()
+			if s := r.stored("fastly"); (s.Waiting != nil) != strict || r.inUse("fastly").Fetched == strict {
+				t.Errorf("strict %v: %+v", strict, s)
+			}
+		}
 		r.serve(google, page(text(builtIn("fastly")[1:])))
 		r.pass(2 * every)
 		if p := r.inUse("fastly"); len(p.Prefixes) != len(built.Prefixes)-1 {
@@ -356,6 +375,52 @@ func TestSeveralSources(t *testing.T) {
 			t.Errorf("one fails, and %d are in use", len(p.Prefixes))
 		}
 		r.stop()
+	})
+}
+
+// Of what is too large no more is taken than shows that.
+func TestNoMoreIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, list("googlebot", false, google))
+		written := 0
+		r.serve(google, func(w http.ResponseWriter, _ *http.Request) {
+			for range 64 {
+				n, err := w.Write([]byte(strings.Repeat("#", 1<<20)))
+				if written += n; err != nil {
+					return
+				}
+			}
+		})
+		r.start()
+		r.pass(within + Timeout)
+		if s := r.stored("googlebot"); s.Failing == nil || written > 3<<20 {
+			t.Errorf("%d bytes were taken: %+v", written, s.Failing)
+		}
+		r.stop()
+	})
+}
+
+// A publisher that has no tags, but the time of the last change.
+func TestLastModified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const since = "Mon, 02 Nov 2026 00:00:00 GMT"
+		r := newRig(t, list("googlebot", false, google))
+		asked := map[string]int{}
+		r.serve(google, func(w http.ResponseWriter, req *http.Request) {
+			asked[req.Header.Get("If-Modified-Since")]++
+			w.Header().Set("Last-Modified", since)
+			if req.Header.Get("If-Modified-Since") == since {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			w.Write([]byte(text(builtIn("googlebot"))))
+		})
+		r.start()
+		r.pass(5 * every)
+		r.stop()
+		if asked[""] != 1 || asked[since] < 3 || !r.inUse("googlebot").Fetched {
+			t.Errorf("asked %v", asked)
+		}
 	})
 }
 
