@@ -202,7 +202,7 @@ func TestAcceptList(t *testing.T) {
 		}
 		seen[e.Kind] = e.Reason
 	}
-	if seen["accept"] != "list googlebot: announced" {
+	if seen["accept"] != "list googlebot: announced" || seen["recover"] != "list googlebot: no ranges wait any more" {
 		t.Errorf("events: %v", seen)
 	}
 	r.stop()
