@@ -127,7 +127,7 @@ func describe(w io.Writer, path string, c *config.Config) error {
 	}
 	for _, l := range c.Providers {
 		if !ofWanted(l.Key) {
-			fmt.Fprintf(tw, "  %s\t%s: built in, as of %s\n", l.Name, plural(len(l.Prefixes), "range"), l.Snapshot)
+			fmt.Fprintf(tw, "  %s\t%s: %s\n", l.Name, plural(len(l.Prefixes), "range"), originText(&l))
 		}
 	}
 	if !c.ProtectSessions {

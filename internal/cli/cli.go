@@ -110,7 +110,7 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 		newRun(p, &path),
 		newReplay(p, &path),
 		newCheck(p, &path),
-		newLists(p, &path),
+		newLists(a),
 		newProbe(p, &path),
 		newTeardown(a),
 		newNotify(p, &path),

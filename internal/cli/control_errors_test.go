@@ -122,7 +122,7 @@ func TestControlErrors(t *testing.T) {
 func controlCommands() []string {
 	return []string{
 		"status", "status --check", "status --json", "bans", "ban 203.0.113.6", "unban --all", "allow 203.0.113.6 --for 1h", "hold web", "resume web",
-		"reload", "events", "events --json", "explain 203.0.113.6", "explain --log nginx --line x",
+		"reload", "lists accept googlebot", "events", "events --json", "explain 203.0.113.6", "explain --log nginx --line x",
 	}
 }
 

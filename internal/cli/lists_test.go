@@ -51,7 +51,7 @@ jails.toml:11: deny.from: the ranges of FILE are of 2020-01-01, more than a year
 		t.Errorf("got\n%s\nwant\n%s", got, old)
 	}
 	want := "jails.toml:11: deny.from: the ranges of googlebot are of " + google.Date +
-		", more than a year old: a newer tailban may have newer ones, or else a file: " + google.Sources[0] + "\n" + old
+		", more than a year old: lists.refresh keeps them current, or a newer tailban may have newer ones, or else a file: " + google.Sources[0] + "\n" + old
 	if got := said(of.AddDate(1, 0, 2)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -37,6 +37,7 @@ ban for an hour, and the log's format is found out from its lines.`,
 				if cfg, err = config.Load(*path, p.Env); err != nil {
 					return err
 				}
+				noteFetched(p.Err, cfg)
 			}
 			return replay.Run(c.Context(), replay.Options{
 				Config: cfg, Log: log, Files: args, In: p.In, Out: p.Out, Notes: p.Err, JSON: asJSON, Raw: raw, Now: time.Now,

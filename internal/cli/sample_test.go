@@ -129,6 +129,27 @@ func lastGoodStatus() *control.Status {
 	return s
 }
 
+// refreshedStatus is a daemon that keeps lists current.
+func refreshedStatus() *control.Status {
+	s := calmStatus()
+	s.Healthy = false
+	s.Problems = []control.Problem{{Kind: "waiting", Where: "list cloudflare", Text: "what was published is not used", Since: at(-3 * hour)}}
+	s.Lists = []control.ListStatus{
+		{
+			Name: "cloudflare", Ranges: 22, Date: "2026-02-11", Sources: []string{"https://x.example/4", "https://x.example/6"}, Checked: at(-3 * hour), Next: at(20 * hour),
+			Waiting: &control.WaitingList{
+				ID: "1f3870be", Why: "it adds to whom trusted_proxies believes", Since: at(-3 * hour), Added: 7, Removed: 1,
+				Widest: []netip.Prefix{netip.MustParsePrefix("20.0.0.0/9"), netip.MustParsePrefix("2400::/32")},
+			},
+		},
+		{
+			Name: "googlebot", Ranges: 59, Date: "2026-05-03", Fetched: true, Sources: []string{"https://x.example/"}, Checked: at(-2 * day), Next: at(-minute),
+			Err: "https://x.example/: " + attack, Since: at(-day), Failures: 5,
+		},
+	}
+	return s
+}
+
 // attack is what a client may write to act on a terminal.
 const attack = "curl\x1b[2J\u009b31m\u202e\\x41"
 
@@ -401,6 +422,11 @@ func (d *fakeDaemon) Hold(_ context.Context, _ control.Caller, q control.HoldReq
 
 func (d *fakeDaemon) Confirm(context.Context, control.Caller) (*control.ConfirmResult, error) {
 	return &control.ConfirmResult{Deadline: at(2 * hour)}, d.err
+}
+
+func (d *fakeDaemon) AcceptList(_ context.Context, _ control.Caller, q control.AcceptListRequest) (*control.AcceptListResult, error) {
+	d.asked = q
+	return &control.AcceptListResult{Name: q.Name, Added: 3, Removed: 1}, d.err
 }
 
 func (d *fakeDaemon) Reload(context.Context, control.Caller) (*control.ReloadResult, error) {

@@ -84,6 +84,10 @@ func showStatus(s *screen, st *control.Status) {
 		s.section("Notify")
 		notifyTable(st).write(s)
 	}
+	if len(st.Lists) > 0 {
+		s.section("Lists")
+		listsTable(st).write(s)
+	}
 	s.section("Budgets")
 	budgetsTable(st).write(s)
 }

@@ -27,6 +27,7 @@ type Config struct {
 	AllowHosts     []string       // host names that are allowed, in lower case, without the dot at the end
 	Providers      []Provider     // the provider names used above
 	Lists          []List         // the files of addresses used above
+	Refresh        time.Duration  // how often the ranges of providers are fetched; 0: they are those built in
 
 	Logs    []Log             // at least one
 	Jails   []detector.Jail   // at least one, every field filled in
@@ -56,6 +57,7 @@ type Config struct {
 
 	ProtectSessions bool // who is logged in by SSH is never banned
 
+	sources  map[string][]string // where providers publish by the configuration, by name
 	warnings Problems
 	doc      *document // nil in Builtin
 }
@@ -66,6 +68,11 @@ type Provider struct {
 	Name     string         // "cloudflare"
 	Prefixes []netip.Prefix // the ranges
 	Snapshot string         // day of the ranges, as YYYY-MM-DD
+	Fetched  bool           // they were fetched; if not, they are built in
+
+	// Waiting is what they would have besides if an administrator accepted it. It is
+	// as yet trusted with nothing.
+	Waiting []netip.Prefix
 }
 
 // List is a file of addresses that was used.
@@ -240,7 +247,7 @@ func Parse(name string, data []byte, env []string) (*Config, error) {
 // their paths.
 func parse(name string, data []byte, env []string, kept map[string]string) (*Config, error) {
 	doc, table := decode(name, data)
-	doc.kept = kept
+	doc.kept, doc.env = kept, env
 	if len(doc.problems) > 0 {
 		return nil, doc.problems.sorted(name)
 	}

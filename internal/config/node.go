@@ -18,6 +18,7 @@ type document struct {
 
 	lists map[string]string // files of addresses as they were read, by path
 	kept  map[string]string // what to take in place of some of them
+	env   []string
 }
 
 // at returns a Problem about p without value and message.

@@ -33,15 +33,14 @@ func (n node) eachAddress(list addressList, c *Config, add func(source string, r
 		if !ok {
 			continue
 		}
-		provider, isProvider := lists.Lookup(s)
+		built, isProvider := lists.Lookup(s)
 		path, isFile := strings.CutPrefix(s, filePrefix)
 		switch {
 		case isProvider:
 			if once.first(item, s) {
-				add(s, provider.Prefixes)
-				c.Providers = append(c.Providers, Provider{
-					Key: list.key, Name: s, Prefixes: slices.Clone(provider.Prefixes), Snapshot: provider.Date,
-				})
+				p := item.provider(built, list, c)
+				add(s, slices.Clone(p.Prefixes))
+				c.Providers = append(c.Providers, p)
 			}
 		case isFile:
 			if once.first(item, s) {

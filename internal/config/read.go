@@ -16,8 +16,11 @@ const maxAllow = 20_000
 // recorded.
 func read(top *section, env []string) *Config {
 	c := &Config{}
+	c.StateDir = readDir(top, "state_dir", DefaultStateDir, "STATE_DIRECTORY", env)
+	c.RuntimeDir = readDir(top, "runtime_dir", DefaultRuntimeDir, "RUNTIME_DIRECTORY", env)
+	readLists(top, c) // before the first list of addresses, which may be in the state folder
 	if n, ok := top.get("trusted_proxies"); ok {
-		c.TrustedProxies = n.addresses(addressList{key: "trusted_proxies"}, c)
+		c.TrustedProxies = n.addresses(addressList{key: trustedProxies}, c)
 	}
 	if n, ok := top.get("allow"); ok {
 		c.Allow = n.addresses(addressList{key: "allow", allowed: true}, c)
@@ -25,8 +28,6 @@ func read(top *section, env []string) *Config {
 	if len(c.Allow) > maxAllow {
 		top.doc.bad(keyPath("allow"), "has %d addresses and ranges: %d at most", len(c.Allow), maxAllow)
 	}
-	c.StateDir = readDir(top, "state_dir", DefaultStateDir, "STATE_DIRECTORY", env)
-	c.RuntimeDir = readDir(top, "runtime_dir", DefaultRuntimeDir, "RUNTIME_DIRECTORY", env)
 	if n, ok := top.get("status_group"); ok {
 		c.StatusGroup = n.group()
 	}

@@ -21,6 +21,7 @@ func warn(doc *document, c *Config) {
 	warnDenied(doc, c)
 	warnWanted(doc, c)
 	warnNotify(doc, c)
+	warnSources(doc, c)
 }
 
 // warnLogs is about logs that can't do what is asked of them.

@@ -43,6 +43,16 @@ func (e *endpoint) confirm(w http.ResponseWriter, r *http.Request) error {
 	return change(e, w, r, "confirm", e.limits.call, do, func(struct{}) []any { return nil })
 }
 
+func (e *endpoint) acceptList(w http.ResponseWriter, r *http.Request) error {
+	return change(e, w, r, "accept-list", e.limits.call, e.Daemon.AcceptList, func(q AcceptListRequest) []any {
+		words := append(about(netip.Prefix{}, "", 0, q.Reason, "", false), "list", logged(q.Name))
+		if q.ID != "" {
+			words = append(words, "id", logged(q.ID))
+		}
+		return words
+	})
+}
+
 func (e *endpoint) reloadConfig(w http.ResponseWriter, r *http.Request) error {
 	do := func(ctx context.Context, c Caller, _ struct{}) (*ReloadResult, error) { return e.Daemon.Reload(ctx, c) }
 	return change(e, w, r, "reload", e.limits.reload, do, func(struct{}) []any { return nil })

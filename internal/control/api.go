@@ -63,6 +63,9 @@ type Operator interface {
 	// one it changes nothing, which is no error.
 	Confirm(context.Context, Caller) (*ConfirmResult, error)
 
+	// AcceptList uses ranges that were fetched and wait for that.
+	AcceptList(context.Context, Caller, AcceptListRequest) (*AcceptListResult, error)
+
 	// Reload reads the configuration again and goes on with it. If it has
 	// problems nothing changes, and the error lists them.
 	Reload(context.Context, Caller) (*ReloadResult, error)

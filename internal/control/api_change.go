@@ -8,7 +8,7 @@ import (
 // Event is something that happened.
 type Event struct {
 	Time    time.Time    `json:"time"`
-	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, allow-end, hold, resume, confirm, reload, alarm, recover, lost
+	Kind    string       `json:"kind"` // follow, ban, observe, refuse, past, extend, end, unban, allow, allow-end, hold, resume, confirm, reload, accept, alarm, recover, lost
 	Target  netip.Prefix `json:"target,omitzero"`
 	Client  netip.Addr   `json:"client,omitzero"`
 	Jail    string       `json:"jail,omitempty"`
@@ -97,6 +97,21 @@ type HoldResult struct {
 type ConfirmResult struct {
 	Deadline time.Time `json:"deadline,omitzero"` // at which bans would have ended; missing: there was none
 	Late     bool      `json:"late,omitempty"`    // it had passed
+}
+
+// AcceptListRequest uses ranges that were fetched and wait.
+type AcceptListRequest struct {
+	Name   string `json:"name"`         // of the provider
+	ID     string `json:"id,omitempty"` // of the ranges; "": whichever wait
+	Reason string `json:"reason,omitempty"`
+}
+
+// AcceptListResult is what was done.
+type AcceptListResult struct {
+	Name    string   `json:"name"`
+	Added   int      `json:"added"`   // ranges
+	Removed int      `json:"removed"` // likewise
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // ReloadResult is what changed.

@@ -1,6 +1,9 @@
 package control
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Status is the daemon at a glance.
 type Status struct {
@@ -15,6 +18,7 @@ type Status struct {
 	Logs     []LogStatus    `json:"logs"`
 	Actions  []ActionStatus `json:"actions"`
 	Notify   []NotifyStatus `json:"notify,omitempty"`
+	Lists    []ListStatus   `json:"lists,omitempty"`
 	Budgets  []Budget       `json:"budgets"`
 	Bans     int            `json:"bans"` // targets in force or, by jails that observe, not
 
@@ -32,7 +36,7 @@ type ConfigStatus struct {
 
 // Problem is one reason why the daemon is not healthy.
 type Problem struct {
-	Kind  string    `json:"kind"` // failing, overdue, contested, unconfirmed, storm, blind, misread, skew, behind, silent, config, held, full
+	Kind  string    `json:"kind"` // failing, overdue, contested, unconfirmed, storm, blind, misread, skew, behind, silent, config, waiting, held, full
 	Where string    `json:"where"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since,omitzero"`
@@ -182,6 +186,31 @@ type NotifyStatus struct {
 	LastSent time.Time `json:"last_sent,omitzero"`
 	Waiting  int       `json:"waiting"` // events that are not told yet
 	Lost     uint64    `json:"lost"`    // events in messages that were refused for good
+}
+
+// ListStatus is a provider whose published ranges are fetched.
+type ListStatus struct {
+	Name     string       `json:"name"`
+	Ranges   int          `json:"ranges"`  // in use
+	Date     string       `json:"date"`    // day on which the publisher had them
+	Fetched  bool         `json:"fetched"` // or else they are built in
+	Sources  []string     `json:"sources"`
+	Checked  time.Time    `json:"checked,omitzero"` // when all sources last answered
+	Next     time.Time    `json:"next,omitzero"`    // when they are asked again
+	Err      string       `json:"error,omitempty"`  // of the last attempt
+	Since    time.Time    `json:"since,omitzero"`   // of failing
+	Failures int          `json:"failures,omitempty"`
+	Waiting  *WaitingList `json:"waiting,omitempty"` // nil: nothing waits
+}
+
+// WaitingList is what was fetched and waits for somebody to accept it.
+type WaitingList struct {
+	ID      string         `json:"id"`
+	Why     string         `json:"why"`
+	Since   time.Time      `json:"since"`
+	Added   int            `json:"added"`   // ranges, beside those in use
+	Removed int            `json:"removed"` // likewise
+	Widest  []netip.Prefix `json:"widest"`  // of those added, the widest few
 }
 
 // Budget is something bounded.

@@ -109,6 +109,11 @@ func (c *Client) Confirm(ctx context.Context) (*ConfirmResult, error) {
 	return ask[ConfirmResult](ctx, c.act, clientTimeout, http.MethodPost, "/v1/confirm", struct{}{})
 }
 
+// AcceptList uses ranges that were fetched and wait for that.
+func (c *Client) AcceptList(ctx context.Context, q AcceptListRequest) (*AcceptListResult, error) {
+	return ask[AcceptListResult](ctx, c.act, clientTimeout, http.MethodPost, "/v1/accept-list", q)
+}
+
 // Reload makes the daemon read its configuration again.
 func (c *Client) Reload(ctx context.Context) (*ReloadResult, error) {
 	return ask[ReloadResult](ctx, c.act, reloadTimeout, http.MethodPost, "/v1/reload", struct{}{})

@@ -29,7 +29,10 @@ func TestDocumentedExamples(t *testing.T) {
 		allow:       func(context.Context, Caller, AllowRequest) (*AllowResult, error) { return &AllowResult{}, nil },
 		hold:        func(context.Context, Caller, HoldRequest) (*HoldResult, error) { return &HoldResult{}, nil },
 		confirm:     func(context.Context, Caller) (*ConfirmResult, error) { return &ConfirmResult{}, nil },
-		reload:      func(context.Context, Caller) (*ReloadResult, error) { return &ReloadResult{}, nil },
+		acceptList: func(context.Context, Caller, AcceptListRequest) (*AcceptListResult, error) {
+			return &AcceptListResult{}, nil
+		},
+		reload: func(context.Context, Caller) (*ReloadResult, error) { return &ReloadResult{}, nil },
 	})
 	text, err := os.ReadFile("../../docs/control.md")
 	check(t, err)

@@ -233,3 +233,7 @@ func (q *HoldRequest) check() *Error {
 		checkFor(q.For), checkReason(q.Reason),
 	)
 }
+
+func (q *AcceptListRequest) check() *Error {
+	return first(when(q.Name == "", "the key name is missing", "the name of a provider"), checkReason(q.Reason))
+}

@@ -36,6 +36,7 @@ func TestDocument(t *testing.T) {
 		{"POST /v1/allow", []any{AllowRequest{}, AllowResult{}}, nil},
 		{"POST /v1/hold", []any{HoldRequest{}, HoldResult{}}, nil},
 		{"POST /v1/confirm", []any{ConfirmResult{}}, nil},
+		{"POST /v1/accept-list", []any{AcceptListRequest{}, AcceptListResult{}}, nil},
 		{"POST /v1/reload", []any{ReloadResult{}}, nil},
 		{"Requests", []any{errorAnswer{}}, nil},
 	} {

@@ -45,6 +45,7 @@ func routes() []route {
 		{http.MethodPost, "/v1/allow", true, (*endpoint).allow},
 		{http.MethodPost, "/v1/hold", true, (*endpoint).hold},
 		{http.MethodPost, "/v1/confirm", true, (*endpoint).confirm},
+		{http.MethodPost, "/v1/accept-list", true, (*endpoint).acceptList},
 		{http.MethodPost, "/v1/reload", true, (*endpoint).reloadConfig},
 	}
 }

@@ -54,6 +54,7 @@ type fake struct {
 	allow       func(context.Context, Caller, AllowRequest) (*AllowResult, error)
 	hold        func(context.Context, Caller, HoldRequest) (*HoldResult, error)
 	confirm     func(context.Context, Caller) (*ConfirmResult, error)
+	acceptList  func(context.Context, Caller, AcceptListRequest) (*AcceptListResult, error)
 	reload      func(context.Context, Caller) (*ReloadResult, error)
 }
 
@@ -127,6 +128,13 @@ func (f *fake) Confirm(ctx context.Context, c Caller) (*ConfirmResult, error) {
 		return nil, errNotAsked
 	}
 	return f.confirm(ctx, c)
+}
+
+func (f *fake) AcceptList(ctx context.Context, c Caller, q AcceptListRequest) (*AcceptListResult, error) {
+	if f.acceptList == nil {
+		return nil, errNotAsked
+	}
+	return f.acceptList(ctx, c, q)
 }
 
 func (f *fake) Reload(ctx context.Context, c Caller) (*ReloadResult, error) {

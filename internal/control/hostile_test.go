@@ -136,8 +136,8 @@ func TestStatusSocketOnlyLooks(t *testing.T) {
 			t.Errorf("%s is answered %s", to.path, got)
 		}
 	}
-	if n != 6 {
-		t.Errorf("%d verbs change things, want 6", n)
+	if n != 7 {
+		t.Errorf("%d verbs change things, want 7", n)
 	}
 }
 

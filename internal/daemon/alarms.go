@@ -67,8 +67,8 @@ func (a *alarms) goesOn(about string) bool {
 	return known
 }
 
-// keep forgets those of logs that a configuration doesn't have and of actions that
-// nobody uses, and lists what these are.
+// keep forgets those of logs and lists that a configuration doesn't have and of
+// actions that nobody uses, and lists what these are.
 func (a *alarms) keep(c *config.Config) (gone []string) {
 	known := map[string]bool{}
 	for i := range c.Logs {
@@ -76,6 +76,9 @@ func (a *alarms) keep(c *config.Config) (gone []string) {
 	}
 	for _, x := range enforcing(c) {
 		known["action "+x.Name] = true
+	}
+	for _, l := range c.Refreshed() {
+		known["list "+l.Name] = true
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -223,6 +223,18 @@ func notifySettings(c *config.Config) map[string][]setting {
 	return m
 }
 
+// listsText tells how often ranges are fetched, and from where.
+func listsText(c *config.Config) string {
+	if c.Refresh == 0 {
+		return ""
+	}
+	text := "refresh " + config.FormatDuration(c.Refresh)
+	for _, l := range c.Refreshed() {
+		text += fmt.Sprint(" ", l.Name, l.Sources)
+	}
+	return text
+}
+
 // hidden tells texts apart without showing them: as text too long to be shown.
 func hidden(s string) string {
 	if s == "" {
@@ -238,5 +250,6 @@ func topSettings(c *config.Config) []setting {
 		{"breaker", fmt.Sprint(c.BreakerShare, " ", c.BreakerCoolDown)},
 		{"remember", c.Remember.String()}, {"shared_history", strconv.FormatBool(c.SharedHistory)},
 		{"protect_sessions", strconv.FormatBool(c.ProtectSessions)},
+		{"lists", listsText(c)},
 	}
 }

@@ -65,12 +65,11 @@ func (d *daemon) startTentative() {
 
 // Confirm implements control.Operator.
 func (d *daemon) Confirm(ctx context.Context, c control.Caller) (*control.ConfirmResult, error) {
-	select { // a reload could begin an action with the deadline
-	case d.reloading <- struct{}{}:
-		defer func() { <-d.reloading }()
-	case <-ctx.Done():
-		return nil, &control.Error{Code: control.CodeBusy, Message: "a reload is under way"}
+	done, err := d.mayReload(ctx) // a reload could begin an action with the deadline
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	was := d.tentative.confirm()
 	if was.IsZero() {
 		return &control.ConfirmResult{}, nil

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -44,6 +45,11 @@ type Options struct {
 	// Lookup finds the addresses of host names that are allowed; nil: the
 	// system's resolver.
 	Lookup resolve.Lookup
+
+	// Fetch is how published ranges are reached, and FetchFirst after which time
+	// for the first time; nil and 0: as usual.
+	Fetch      http.RoundTripper
+	FetchFirst time.Duration
 
 	// Load reads the configuration again, for a reload; nil: it comes from no
 	// file. A configuration with problems is an error of type config.Problems.
@@ -80,7 +86,7 @@ func (d *daemon) live(ctx context.Context) error {
 }
 
 func newDaemon(o Options) *daemon {
-	set := guard.New(guard.FromConfig(o.Config.TrustedProxies, o.Config.Allow))
+	set := guard.New(guard.FromConfig(o.Config.TrustedProxies, o.Config.WaitingProxies(), o.Config.Allow))
 	return &daemon{
 		Options: o, config: o.Config, started: time.Now(),
 		guard:     set,
@@ -166,6 +172,7 @@ type daemon struct {
 	folders *source.Folders // nil: inotify can't be had
 	action  []*enforcer
 	hosts   *hosts
+	lists   *published
 
 	notifiers []*notifier
 
@@ -239,6 +246,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.dropAlarms(d.config)
 	keeper := d.startKeeper()
 	d.hosts.start(d)
+	d.useLists(d.config)
 	for _, e := range d.action {
 		e.start(d)
 	}
@@ -289,7 +297,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.await(d.leavers(), actionPatience, "the clearing of what is not used any more")
 	stopServing()
 	d.mu.Lock()
-	servers = append(servers, d.hosts.part)
+	servers = append(servers, d.hosts.part, d.lists.part)
 	for _, e := range d.action {
 		servers = append(servers, e.running...)
 	}
@@ -323,22 +331,6 @@ func (d *daemon) untilSourcesEnd(ctx context.Context) context.Context {
 		waitFor(allOf(d.sources()), lastWords)
 	})
 	return later
-}
-
-// startFolders has it told what happens in the folders of logs. Without it they
-// are looked at each second.
-func (d *daemon) startFolders() *part {
-	folders, err := source.NewFolders()
-	if err != nil {
-		d.Log.Warn("new log files are found once a second, not at once", "err", err)
-		return nil
-	}
-	d.folders = folders
-	return startPart(d.serving, func(ctx context.Context) {
-		if err := folders.Run(ctx); err != nil {
-			d.Log.Error("new log files are no longer found at once", "err", err)
-		}
-	})
 }
 
 func (d *daemon) startWriter() *part {

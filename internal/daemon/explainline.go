@@ -35,7 +35,7 @@ func ExplainLine(c *config.Config, q control.LineQuery, now time.Time) (*control
 	if err != nil {
 		return nil, err
 	}
-	e := detector.NewEngine(rulesOf(c, c.Allow, guard.New(guard.FromConfig(c.TrustedProxies, c.Allow))))
+	e := detector.NewEngine(rulesOf(c, c.Allow, guard.New(guard.FromConfig(c.TrustedProxies, c.WaitingProxies(), c.Allow))))
 	log := e.Log(l.Name, format)
 	log.Rewritten = l.Rewritten
 	log.SkipAfterUnparsed(l.SkipAfterUnparsed)

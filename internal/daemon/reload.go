@@ -107,6 +107,11 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.keepConfig(c)
+	d.mu.Lock()
+	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil
+	d.mu.Unlock()
+	d.useLists(c)
 	for _, l := range late {
 		r.Warnings = append(r.Warnings, "action "+l.Action.Name+": its bans are still being taken out, or wait for what takes its place to work; see the log")
 	}
@@ -238,7 +243,7 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	d.config = n.config
 	d.action = append(slices.Clone(n.kept), n.fresh...)
 	d.mu.Unlock()
-	d.guard.UpdateConfigured(guard.FromConfig(n.config.TrustedProxies, n.config.Allow))
+	d.guard.UpdateConfigured(guard.FromConfig(n.config.TrustedProxies, n.config.WaitingProxies(), n.config.Allow))
 	d.sessions.Protect(n.config.ProtectSessions, time.Now())
 	if n.newNames {
 		d.hosts.stop(sourcePatience)
@@ -280,10 +285,6 @@ func (d *daemon) change(ctx context.Context, was *config.Config, n *next) (freed
 	late = d.retire(n)
 	d.useNotifiers(n.notifiers)
 	d.dropAlarms(n.config)
-	d.keepConfig(n.config)
-	d.mu.Lock()
-	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil
-	d.mu.Unlock()
 	return freed, late, nil
 }
 

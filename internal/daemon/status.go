@@ -78,6 +78,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 	if w.Failing {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
 	}
+	s.Lists = d.listsStatus()
 	s.ConfirmBy = utc(d.tentative.until())
 	judge(s, young, streams)
 	return s, nil
@@ -276,10 +277,15 @@ func judge(s *control.Status, young, streams map[string]bool) {
 			add("full", b.Name, fmt.Sprintf("%d of %d %s are used", b.Used, b.Limit, b.Unit), time.Time{})
 		}
 	}
+	for i := range s.Lists {
+		if l := &s.Lists[i]; l.Waiting != nil {
+			add("waiting", "list "+l.Name, waitsText(l.Name, l.Waiting.Why), l.Waiting.Since)
+		}
+	}
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "overdue", "contested", "unconfirmed", "storm", "blind", "misread", "skew", "behind", "silent", "config", "held", "full"}
+	order := []string{"failing", "overdue", "contested", "unconfirmed", "storm", "blind", "misread", "skew", "behind", "silent", "config", "waiting", "held", "full"}
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})

@@ -184,11 +184,15 @@ func (snap *snapshot) protected(target netip.Prefix) (string, bool) {
 	return "", false
 }
 
-// FromConfig makes entries of what a configuration names.
-func FromConfig(trusted, allow []netip.Prefix) []Entry {
+// FromConfig makes entries of what a configuration names. waiting are ranges that
+// may become trusted proxies.
+func FromConfig(trusted, waiting, allow []netip.Prefix) []Entry {
 	var out []Entry
 	for _, p := range trusted {
 		out = append(out, Entry{p, "trusted proxy"})
+	}
+	for _, p := range waiting {
+		out = append(out, Entry{p, "range of a trusted proxy that waits for tailban lists accept"})
 	}
 	for _, p := range allow {
 		out = append(out, Entry{p, "allowed"})

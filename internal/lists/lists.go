@@ -36,6 +36,7 @@ type Provider struct {
 	Kind    Kind
 	Sources []string // addresses at which the ranges are published
 	Date    string   // day of the copy, as YYYY-MM-DD
+	Fetched bool     // it was fetched, not built in; see [Current]
 
 	// Prefixes are masked and unmapped, sorted with IPv4 first, and as few as
 	// can be.

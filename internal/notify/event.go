@@ -28,6 +28,7 @@ const (
 	Resume   Kind = "resume"
 	Confirm  Kind = "confirm"
 	Reload   Kind = "reload"
+	Accept   Kind = "accept" // of published ranges
 	Alarm    Kind = "alarm"
 	Recover  Kind = "recover" // an action works again
 
@@ -36,7 +37,7 @@ const (
 
 // Kinds lists all that may be asked for.
 func Kinds() []Kind {
-	return []Kind{Ban, Observe, Refuse, Extend, End, Unban, Allow, AllowEnd, Hold, Resume, Confirm, Reload, Alarm, Recover}
+	return []Kind{Ban, Observe, Refuse, Extend, End, Unban, Allow, AllowEnd, Hold, Resume, Confirm, Reload, Accept, Alarm, Recover}
 }
 
 // DefaultKinds are those that somebody may have to act upon or wants to know of:
@@ -115,6 +116,8 @@ func (e *Event) text() string {
 		b.WriteString("the start is confirmed")
 	case Reload:
 		b.WriteString("configuration reloaded")
+	case Accept:
+		b.WriteString("published ranges accepted")
 	case Alarm:
 		b.WriteString("ALARM")
 	case Recover:

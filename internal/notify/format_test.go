@@ -48,7 +48,7 @@ func TestTextForPeople(t *testing.T) {
 	t.Parallel()
 	d := everything()
 	got := text(d.title("web1"), &d, 10_000, func(s string) string { return s })
-	want := `web1: 1 × test, 1 × ban, 1 × observe, 1 × refuse, 1 × extend, 1 × end, 1 × unban, 1 × allow, 1 × allow-end, 1 × hold, 1 × resume, 1 × confirm, 1 × reload, 1 × alarm, 1 × recover
+	want := `web1: 1 × test, 1 × ban, 1 × observe, 1 × refuse, 1 × extend, 1 × end, 1 × unban, 1 × allow, 1 × allow-end, 1 × hold, 1 × resume, 1 × confirm, 1 × reload, 1 × accept, 1 × alarm, 1 × recover
 banned 192.0.2.1 until 2026-05-04 13:00 UTC, jail web (51 in 1m0s, limit 50), offence 2
 would have banned 192.0.2.1, jail web (51 in 1m0s, limit 50), offence 2
 did not ban 192.0.2.1, jail web (51 in 1m0s, limit 50), offence 2: own address
@@ -61,6 +61,7 @@ jail web only observes
 jail web bans again
 the start is confirmed
 configuration reloaded
+published ranges accepted
 ALARM: log web: most lines don't parse
 works again: action firewall: bans are enforced again
 a test: messages arrive`

@@ -99,7 +99,7 @@ func prepare(ctx context.Context, o Options) (*replay, error) {
 	r.engine = detector.NewEngine(detector.Options{
 		Jails: c.Jails, Wanted: c.Wanted, Deny: c.Deny,
 		Trusted: c.TrustedProxies, Allow: c.Allow,
-		Guard:     guard.New(guard.FromConfig(c.TrustedProxies, c.Allow)),
+		Guard:     guard.New(guard.FromConfig(c.TrustedProxies, c.WaitingProxies(), c.Allow)),
 		MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
 		Remember: c.Remember, SharedHistory: c.SharedHistory,
 	})
