@@ -16,7 +16,8 @@ type Status struct {
 	Actions  []ActionStatus `json:"actions"`
 	Notify   []NotifyStatus `json:"notify,omitempty"`
 	Budgets  []Budget       `json:"budgets"`
-	Bans     int            `json:"bans"` // targets in force or, by jails that observe, not
+	Proofs   *ProofStatus   `json:"proofs,omitempty"` // nil: no wanted machine is known by its names
+	Bans     int            `json:"bans"`             // targets in force or, by jails that observe, not
 
 	Waiting   int       `json:"waiting,omitempty"`   // of them, for their turn to be enforced
 	ConfirmBy time.Time `json:"confirm_by,omitzero"` // when all bans end, unless somebody confirms this start
@@ -182,6 +183,18 @@ type NotifyStatus struct {
 	LastSent time.Time `json:"last_sent,omitzero"`
 	Waiting  int       `json:"waiting"` // events that are not told yet
 	Lost     uint64    `json:"lost"`    // events in messages that were refused for good
+}
+
+// ProofStatus is about clients that claim to be wanted machines, and can prove it
+// by their names.
+type ProofStatus struct {
+	LookUps   uint64 `json:"look_ups"`  // since the start, as all that is not said to be now
+	Proved    uint64 `json:"proved"`    // clients
+	Disproved uint64 `json:"disproved"` // likewise
+	Failed    uint64 `json:"failed"`    // likewise, as look-ups failed
+	Spared    uint64 `json:"spared"`    // bans that were dropped
+	Waiting   int    `json:"waiting"`   // clients of which it is being found out now
+	Postponed int    `json:"postponed"` // bans that wait for that now
 }
 
 // Budget is something bounded.

@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/guard"
+	"github.com/tailban/tailban/internal/prove"
 	"github.com/tailban/tailban/internal/resolve"
 	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/state"
@@ -44,6 +46,10 @@ type Options struct {
 	// Lookup finds the addresses of host names that are allowed; nil: the
 	// system's resolver.
 	Lookup resolve.Lookup
+
+	// Resolver looks up the names of clients that claim to be wanted machines;
+	// nil: the system's.
+	Resolver prove.Resolver
 
 	// Load reads the configuration again, for a reload; nil: it comes from no
 	// file. A configuration with problems is an error of type config.Problems.
@@ -119,6 +125,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	d.loadAlarms()
 	d.loadAllowances(d.loaded.Allowances)
 	d.loadHosts()
+	d.loadProofs()
 	d.before = d.placesBefore()
 	return d.makeActions(ctx)
 }
@@ -141,6 +148,9 @@ type daemon struct {
 	unsaved   bool     // the last commit failed; to be read when the writer has ended
 
 	sessions *guard.Sessions
+
+	prover *prove.Prover
+	proved []detector.Answer // of an earlier daemon, until the engine has them
 
 	snapshotEvery time.Duration
 
@@ -239,6 +249,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.dropAlarms(d.config)
 	keeper := d.startKeeper()
 	d.hosts.start(d)
+	servers = append(servers, d.startProofs())
 	for _, e := range d.action {
 		e.start(d)
 	}
@@ -323,22 +334,6 @@ func (d *daemon) untilSourcesEnd(ctx context.Context) context.Context {
 		waitFor(allOf(d.sources()), lastWords)
 	})
 	return later
-}
-
-// startFolders has it told what happens in the folders of logs. Without it they
-// are looked at each second.
-func (d *daemon) startFolders() *part {
-	folders, err := source.NewFolders()
-	if err != nil {
-		d.Log.Warn("new log files are found once a second, not at once", "err", err)
-		return nil
-	}
-	d.folders = folders
-	return startPart(d.serving, func(ctx context.Context) {
-		if err := folders.Run(ctx); err != nil {
-			d.Log.Error("new log files are no longer found at once", "err", err)
-		}
-	})
 }
 
 func (d *daemon) startWriter() *part {

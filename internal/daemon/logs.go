@@ -111,3 +111,19 @@ func sourcePositions(all []state.Position) []source.Position {
 	}
 	return out
 }
+
+// startFolders has it told what happens in the folders of logs. Without it they
+// are looked at each second.
+func (d *daemon) startFolders() *part {
+	folders, err := source.NewFolders()
+	if err != nil {
+		d.Log.Warn("new log files are found once a second, not at once", "err", err)
+		return nil
+	}
+	d.folders = folders
+	return startPart(d.serving, func(ctx context.Context) {
+		if err := folders.Run(ctx); err != nil {
+			d.Log.Error("new log files are no longer found at once", "err", err)
+		}
+	})
+}
