@@ -117,10 +117,10 @@ func (p *Prover) Run(ctx context.Context) error {
 		select {
 		case q := <-p.Questions:
 			all.Go(func() {
-				a := p.try(ctx, q)
+				a := p.Look(ctx, q)
 				<-busy
 				if a.Result == detector.Unknown && sleep.For(ctx, pause) {
-					a = p.try(ctx, q)
+					a = p.Look(ctx, q)
 				}
 				p.answer(ctx, a)
 			})
@@ -130,8 +130,9 @@ func (p *Prover) Run(ctx context.Context) error {
 	}
 }
 
-// try looks for the answer to a question once.
-func (p *Prover) try(ctx context.Context, q detector.Question) detector.Answer {
+// Look looks for the answer to a question once, and waits for that. How long it
+// holds is for others to say.
+func (p *Prover) Look(ctx context.Context, q detector.Question) detector.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	a := p.look(ctx, q.Client, q.Domains)

@@ -159,8 +159,14 @@ func (r *replay) lines(ctx context.Context) error {
 		case v.Time != 0 && now != 0:
 			r.sum.late.add(now-v.Time, &at)
 		}
+		t := v.Time
 		if err := r.verdict(v, line, &at); err != nil {
 			return err
+		}
+		if r.prover != nil {
+			if err := r.lookUp(ctx, t); err != nil {
+				return err
+			}
 		}
 	}
 }
