@@ -206,7 +206,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, at Line, now int64) {
 	target := e.Target(client)
 	v.Target = target
 	c := candidate{client: client, target: target, key: keyOf(target), plane: plane, time: ev.Time, at: at, now: now}
-	if e.spare(v, &c) {
+	if len(e.wanted) > 0 && e.spare(v, &c) {
 		v.Step = StepWanted
 		return
 	}

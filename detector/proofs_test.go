@@ -142,6 +142,7 @@ func TestProofByName(t *testing.T) {
 		{"… or the clock is set back", "@100 G G G @90 .", "counted; counted; counted waits; counted BAN web (search: its names were not looked up in time)"},
 		{"a limit of 0, and a denial, wait as well", "@1 t d ? . - .", "counted waits; denied waits; asks 203.0.113.5; counted BAN trap"},
 		{"… for a ban that its denial would be first of", "@1 d @2 t ? - .", "denied waits; counted waits; asks 203.0.113.5; counted BAN deny"},
+		{"both jails that decide at a line do", "@1 G G t ? - .", "counted; counted; counted waits waits; asks 203.0.113.5; counted BAN web BAN trap"},
 		{"proved by another machine's name", "@1 B ? +x.googlebot.com B G", "counted; asks 203.0.113.5; counted BAN false; search, by DNS: x.googlebot.com"},
 		{"a name that only ends like the domain", "@1 B ? +evilsearch.msn.com B", "counted; asks 203.0.113.5; counted BAN false"},
 		{"the claim is false from the answer on", "@1 G ? - G", "counted; asks 203.0.113.5; counted BAN false"},
@@ -222,6 +223,19 @@ func TestDueDecision(t *testing.T) {
 	}
 }
 
+// Who was cleared, and comes again, waits as long as anybody.
+func TestPostponedAnew(t *testing.T) {
+	p := newPlay(t, named(t))
+	p.run("@1 t")
+	p.Clear(pfx("203.0.113.5/32")[0], "")
+	if got, want := p.run("@20 t 203.0.113.6 @25 t @49 ."), "counted waits; counted waits"; got != want {
+		t.Errorf("before its time: %s, want %s", got, want)
+	}
+	if got := p.run("@50 ."); strings.Count(got, "BAN") != 1 {
+		t.Errorf("at its time: %s", got)
+	}
+}
+
 // What a crash loses is decided anew by the next event: putting off used up
 // nothing.
 func TestPostponedIsLostInACrash(t *testing.T) {
@@ -293,6 +307,12 @@ func TestProofsAreBounded(t *testing.T) {
 	}
 	if _, ok := p.Question(); ok {
 		t.Error("who has an answer is asked for")
+	}
+	for i := range MaxProved + 5 {
+		p.Answer(Answer{Question: Question{Client: addr(flood(i))}, Result: Proved, Names: []string{"x.google.com"}, Until: p.now() + 3*dayOf})
+	}
+	if st := p.ProofStats(); st.Proved != MaxProved || st.Evicted != 6 {
+		t.Errorf("%+v", st)
 	}
 }
 

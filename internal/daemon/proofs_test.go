@@ -123,6 +123,19 @@ func TestLiarsAreNotSaidOneByOne(t *testing.T) {
 	}
 }
 
+// More claimants than can be looked up, and bans than can wait, are said.
+func TestTooManyClaimantsAreSaid(t *testing.T) {
+	r := newRig(t, start{config: web + byDNS})
+	for i := range detector.MaxQuestions + 5 {
+		client := fmt.Sprintf("198.18.%d.%d", i>>8, i&255)
+		r.batch(r.lines(crawl(client, 2, r.now)), r.now)
+	}
+	r.upkeep(r.now)
+	// Each of the last five asked twice, and is banned for both.
+	r.journal.want(t, 1, "too many claim to be wanted machines: some names were not looked up, and those clients counted as ordinary", "total", 10)
+	r.journal.want(t, 1, "too many bans wait for a proof: some were made at once", "total", detector.MaxQuestions-detector.MaxPostponed)
+}
+
 // What was counted of a machine before it proved itself is used up, also when its
 // lines are read again after a crash.
 func TestProvedIsUsedUpAfterAKill(t *testing.T) {
