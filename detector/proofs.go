@@ -15,6 +15,11 @@ const (
 	MaxUnproved  = 10_000 // clients that have not
 )
 
+// renewal is how long before its end a proof is asked for again: a machine that
+// comes all the time is none but itself in between, also if the DNS fails for a
+// while.
+const renewal = int64(time.Hour)
+
 // Question asks which names a client has, below any of some domains, whose
 // addresses hold the client. The engine looks nothing up: who drives it takes
 // its questions ([Engine.Question]) and gives the answers ([Engine.Answer]).
@@ -69,6 +74,7 @@ type asked struct {
 	taken  bool
 	urgent bool
 	late   bool // a decision did not wait any longer: neither do others
+	renews bool // a proof still held
 }
 
 func newProofs() *proofs {
@@ -125,15 +131,33 @@ func (p *proofs) of(client netip.Addr, now int64) standing {
 func (p *proofs) ask(client netip.Addr, now int64) standing {
 	s := p.of(client, now)
 	switch {
+	case s.Result == Proved:
+		p.renew(client, &s, now)
+		return s
 	case !p.open(client, &s):
 		return s
 	case len(p.asked) >= MaxQuestions:
 		p.dropped++
 		return standing{reason: "too many clients wait for their names to be looked up"}
 	}
-	p.asked[client] = &asked{}
-	p.queue = append(p.queue, client)
+	p.enqueue(client, asked{})
 	return p.of(client, now)
+}
+
+func (p *proofs) enqueue(client netip.Addr, a asked) {
+	p.asked[client] = &a
+	p.queue = append(p.queue, client)
+}
+
+// renew asks again for a client whose proof ends soon, unless that has failed
+// just now, or others need the room more.
+func (p *proofs) renew(client netip.Addr, s *standing, now int64) {
+	if s.until-now > renewal || p.asked[client] != nil || len(p.asked) >= MaxQuestions/2 {
+		return
+	}
+	if _, _, failed := p.unknown.get(client, now); !failed {
+		p.enqueue(client, asked{renews: true})
+	}
 }
 
 // open reports whether nothing is known of a client, and nothing asked.
@@ -179,7 +203,9 @@ func (p *proofs) take(a *Answer) (of bool) {
 	} else if a.Rules != p.rules {
 		return false
 	} else {
-		p.known.delete(a.Client)
+		if a.Result == Disproved {
+			p.known.delete(a.Client)
+		}
 		p.unknown.put(a.Client, unproved{a.Result, a.Reason}, a.Until)
 	}
 	delete(p.asked, a.Client)
@@ -224,7 +250,8 @@ func (e *Engine) Answer(a Answer) (spared int, usedUp bool) {
 	if p == nil {
 		return 0, false
 	}
-	waited := p.asked[a.Client] != nil
+	q := p.asked[a.Client]
+	waited := q != nil && !q.renews
 	if !p.take(&a) || !waited && e.postponed.clients[a.Client] == nil {
 		return 0, false
 	}
