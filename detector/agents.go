@@ -59,8 +59,10 @@ func (a *agents) in(lower []byte) bool {
 
 // appendLower appends s with ASCII letters in lower case.
 func appendLower(dst, s []byte) []byte {
-	for _, c := range s {
-		dst = append(dst, lower(c))
+	n := len(dst)
+	dst = append(dst, s...)
+	for i, c := range dst[n:] {
+		dst[n+i] = lower(c)
 	}
 	return dst
 }

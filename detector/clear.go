@@ -2,7 +2,7 @@ package detector
 
 import "net/netip"
 
-// Clear forgets the windows, offences and bans of all targets inside a prefix,
+// Clear forgets the windows, offences, bans and decisions that wait of all targets inside a prefix,
 // for one jail (or DenyName), or for all if jail is empty, and returns how
 // many windows and offences that were. Whose bans those that are enforced are
 // is not known here, nor whose offences those in a history that several share:
@@ -16,6 +16,7 @@ func (e *Engine) Clear(target netip.Prefix, jail string) (cleared int) {
 	in := keyOf(target)
 	wide := !isTarget(target) || in.bits < 128 && e.windows.hosts+e.hosts+e.hostsPast > 0
 	e.clearBans(in, jail, wide)
+	e.postponed.clear(in, jail)
 	return e.clearWindows(in, jail, wide) + e.clearOffences(in, jail, wide)
 }
 

@@ -31,8 +31,12 @@ func (j *jail) ruling(limit int) *rule {
 }
 
 // deny decides against a client that is denied.
-func (e *Engine) deny(v *Verdict, c *candidate) {
-	if e.recall == nil && !e.deniedBefore(c) {
+func (e *Engine) deny(l *Log, v *Verdict, c *candidate) {
+	switch {
+	case e.recall != nil || e.deniedBefore(c):
+	case e.postponed.waits(c, DenyName):
+		e.postpone(v, l, c, DenyName)
+	default:
 		e.decide(v, c, e.denied.ruling())
 	}
 }
@@ -44,6 +48,9 @@ func (e *Engine) deniedBefore(c *candidate) bool {
 
 // decide makes a decision and, unless the guard refuses it, remembers it.
 func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
+	if c.pending {
+		e.postponed.refused++
+	}
 	d := e.judge(v, c, r)
 	v.Decisions = append(v.Decisions, d)
 	if d.Refused != "" {
@@ -63,15 +70,13 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 // judge makes a decision and remembers nothing. v holds those of the same line
 // so far.
 func (e *Engine) judge(v *Verdict, c *candidate, r *rule) Decision {
-	now := c.now
-	if now == 0 {
-		now = c.time
-	}
+	now := c.moment()
 	d := Decision{
 		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
 		Time: c.time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
 		History: e.history(r),
 		Observe: r.observe, Enforced: r.owner == enforced, Actions: r.actions, Line: *e.at,
+		Claims: c.claims, Unproven: c.why,
 	}
 	if g := e.rules.opt.Guard; g != nil {
 		target, reason := g.Check(r.name, c.target, c.client)

@@ -44,6 +44,12 @@ type Decision struct {
 	// enforced.
 	Past bool
 
+	// Claims, if not empty, is a wanted machine that the client claims to be, and
+	// that it may be for all that is known of its names; Unproven says why that
+	// is not more.
+	Claims, Unproven string
+	Waits            bool // of a Trace: it would wait for a proof
+
 	// Refused, if not empty, says why the guard forbids this ban.
 	Refused string
 }
@@ -84,6 +90,7 @@ type Verdict struct {
 	Err       error             // why the line did not parse
 	Proof     Proof             // of StepWanted
 	Decisions []Decision        // those the guard refused (step 8) included
+	Postponed int               // decisions that wait for a proof since this line: see [Engine.Due]
 }
 
 // Guard knows who must never be banned.

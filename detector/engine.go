@@ -33,6 +33,9 @@ type Engine struct {
 	pardons   *pardons       // nil: nobody is forgiven anything
 	recall    *recall        // nil: lines are new
 	scratch   map[*program]*scratch
+	proofs    *proofs // nil: no machine can be proved by names
+	postponed postponed
+	named     standing // of the client at hand
 
 	ev      event
 	own     parser.Event // what ev is of, unless it was parsed elsewhere
@@ -219,7 +222,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, w *who, now int64) {
 	}
 	v.Target = w.target
 	c := candidate{who: w, plane: plane, time: ev.Time, now: now}
-	if e.spare(v, &c) {
+	if len(e.wanted) > 0 && e.spare(v, &c) {
 		v.Step = StepWanted
 		return
 	}
@@ -230,7 +233,7 @@ func (e *Engine) exceptions(l *Log, v *Verdict, w *who, now int64) {
 	if d := &e.denied; d.denyRules != nil && d.holds(client, ev) {
 		if forgiven = e.pardons.forgives(DenyName); !forgiven {
 			v.Step = StepDenied
-			e.deny(v, &c)
+			e.deny(l, v, &c)
 			if !d.observes {
 				return
 			}
@@ -294,6 +297,19 @@ type candidate struct {
 	plane parser.Resolution
 	time  int64 // of the event
 	now   int64
+
+	// Of a client that claims to be a wanted machine, of which it isn't known:
+	claims  string // the machine
+	why     string // it isn't known
+	pending bool   // it will be
+}
+
+// moment is the time of a decision that it would become.
+func (c *candidate) moment() int64 {
+	if c.now == 0 {
+		return c.time
+	}
+	return c.now
 }
 
 // count lets each jail of the log whose conditions hold count the event. They
@@ -305,7 +321,7 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 	if l.program != nil {
 		for i, w := range l.program.holds(&e.ev, l.scratch) {
 			for ; w != 0; w &= w - 1 {
-				if e.countIn(l.jails[i*64+bits.TrailingZeros64(w)], v, c) {
+				if e.countIn(l.jails[i*64+bits.TrailingZeros64(w)], l, v, c) {
 					forgiven = true
 				}
 			}
@@ -321,7 +337,7 @@ func (e *Engine) count(l *Log, v *Verdict, c *candidate, forgiven bool) {
 
 // countIn lets a jail whose conditions hold count the event, and reports
 // whether that is forgiven.
-func (e *Engine) countIn(j *jail, v *Verdict, c *candidate) (forgiven bool) {
+func (e *Engine) countIn(j *jail, l *Log, v *Verdict, c *candidate) (forgiven bool) {
 	if e.recall == nil {
 		j.fits++
 	}
@@ -335,9 +351,15 @@ func (e *Engine) countIn(j *jail, v *Verdict, c *candidate) (forgiven bool) {
 		return false
 	}
 	v.Step = StepCounted
-	if e.recall != nil {
+	limit := j.limits.of(c.client)
+	switch {
+	case e.recall != nil:
 		e.recount(j, c)
-	} else if limit := j.limits.of(c.client); e.windows.add(j.rule, limit, c.key, e.ev.Time) {
+	case e.postponed.waits(c, j.Name):
+		if limit == 0 || e.windows.keep(j.rule, limit, c.key, c.time) {
+			e.postpone(v, l, c, j.Name)
+		}
+	case e.windows.add(j.rule, limit, c.key, c.time):
 		e.decide(v, c, j.ruling(limit))
 	}
 	return false

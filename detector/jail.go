@@ -32,13 +32,20 @@ type Override struct {
 
 // Wanted is a machine that is let pass if its user agent and its address are
 // those of such a machine or, where there is nothing to tell it by but its agent
-// (agent_only), by that alone. It may have a limit of its own, per client; events
+// (agent_only), by that alone. Its address is in its ranges or, if it has domains,
+// has a name in one of these which has that address. It may have a limit of its own, per client; events
 // beyond it are those of an ordinary client, and so are those of who only claims
 // to be it.
 type Wanted struct {
 	Name   string
 	Agents []string // substrings, matched without regard to case
-	From   []Source // where its requests come from; none: its agent is enough
+	From   []Source // where its requests come from; none, and no Domains: its agent is enough
+
+	// Domains, in lower case and without dots at their ends, are where the names
+	// of its addresses are: these or below. They are looked at if the address is
+	// not in From.
+	Domains []string
+
 	Limit  int
 	Window time.Duration // 0: there is no limit
 }

@@ -79,6 +79,12 @@ func (e *Engine) Use(r *Rules) (kept []string) {
 	e.dropBans(gone)
 	e.settle()
 	e.windows.setCap(r.opt.MaxMemory)
+	if e.proofs == nil && len(r.domains) > 0 {
+		e.proofs = newProofs()
+	}
+	if e.proofs != nil {
+		e.proofs.use(r.domains)
+	}
 	return kept
 }
 

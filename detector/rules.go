@@ -33,6 +33,11 @@ type Options struct {
 	// SharedHistory has one count of offences per target in place of one per
 	// rule and target, which all count for Remember.
 	SharedHistory bool
+
+	// LooksUp says that questions about the names of clients are answered. If
+	// they aren't, who could only prove by his name to be a wanted machine is an
+	// ordinary client; see [Decision.Claims].
+	LooksUp bool
 }
 
 // Rules are Options made ready for use. They are never changed, and may be used
@@ -43,6 +48,7 @@ type Rules struct {
 	allow    *bart.Lite
 	jails    []jailRules
 	wanted   []wantedRules
+	domains  []string // of all wanted
 	deny     *denyRules
 	programs map[string]*program      // by log
 	remember map[string]time.Duration // by history, where it is not the options'
@@ -100,7 +106,10 @@ func Compile(o Options) *Rules {
 	for i := range o.Wanted {
 		r.wanted = append(r.wanted, newWantedRules(&o.Wanted[i]))
 		r.wanted[i].agents.index(&lists)
+		r.domains = append(r.domains, o.Wanted[i].Domains...)
 	}
+	slices.Sort(r.domains)
+	r.domains = slices.Compact(r.domains)
 	if d := o.Deny; d != nil {
 		r.deny = &denyRules{Deny: d, agents: newAgents(d.Agents), from: newSet(d.From)}
 		r.deny.agents.index(&lists)

@@ -114,14 +114,16 @@ func (t *tracer) walk(line []byte, cut bool) Step {
 // exceptions is the order from step 3 to where jails are asked.
 func (t *tracer) exceptions(c *candidate) (step Step, stopped bool) {
 	e, ev := t.e, &t.ev
-	ev.falseCrawler = e.falseCrawler(c.client, ev)
+	spared := t.spared(c) // tells also whether its claim is false
 	if e.allow != nil && e.allow.Contains(c.client) {
+		t.Proof = Proof{}
 		t.step(3, "allowed", true, "%s is allowed", c.client)
 		return StepAllowed, true
 	}
 	t.step(3, "allowed", false, "%s is not allowed by any address", c.client)
 
-	if t.spared(c) {
+	t.Steps = append(t.Steps, spared...)
+	if t.Proof != (Proof{}) {
 		return StepWanted, true
 	}
 	if e.pardons != nil {
@@ -144,43 +146,88 @@ func (t *tracer) exceptions(c *candidate) (step Step, stopped bool) {
 	return 0, false
 }
 
-// spared is step 4, and reports whether it stops there.
-func (t *tracer) spared(c *candidate) bool {
-	e, wanted := t.e, false
+// spared is step 4. It sets Proof if it stops there, and notes in the event and
+// the candidate what is known of a claim.
+func (t *tracer) spared(c *candidate) (steps []StepTrace) {
+	e := t.e
+	say := func(stops bool, format string, args ...any) {
+		steps = append(steps, StepTrace{4, "wanted", fmt.Sprintf(format, args...), stops})
+	}
+	claims, proven := false, false
+	known := t.standing(c)
 	for i := range e.wanted {
 		w := &e.wanted[i]
 		if !w.agents.in(t.ev.agent()) {
 			continue
 		}
-		wanted = true
-		proof, ok := w.proof(c.client)
-		if !ok {
-			t.step(4, "wanted", false, "its agent is that of %s, but %s is not in its ranges", w.Name, c.client)
+		claims = claims || w.needsProof()
+		proof, is := w.proof(c.client, func() *standing { return &known })
+		text := "its agent is that of " + w.Name
+		if is != claimProven {
+			if is == claimOpen && c.claims == "" {
+				c.claims, c.why, c.pending = w.Name, known.reason, known.pending
+			}
+			say(false, "%s, but %s", text, unproven(w, c.client, &known))
 			continue
 		}
-		is := "its agent is that of " + w.Name
+		proven = proven || w.needsProof()
 		switch {
+		case proof.Name != "":
+			text += ", and its name proves it: " + proof.Name
 		case proof.Source != "":
-			is += fmt.Sprintf(", it is in the ranges of %s", proof.Source)
+			text += ", it is in the ranges of " + proof.Source
 		case proof.ByRanges:
-			is += ", it is one of its addresses"
+			text += ", it is one of its addresses"
 		}
 		if w.limited() && e.windows.foresee(w.rule, w.Limit, c.key, t.ev.Time) != kept {
-			t.step(4, "wanted", false, "%s, but it is beyond the limit of %d in %v", is, w.Limit, w.Window)
+			say(false, "%s, but it is beyond the limit of %d in %v", text, w.Limit, w.Window)
 			continue
 		}
 		t.Proof = proof
 		if w.limited() {
-			t.step(4, "wanted", true, "%s, and it is within the limit of %d in %v", is, w.Limit, w.Window)
+			say(true, "%s, and it is within the limit of %d in %v", text, w.Limit, w.Window)
 		} else {
-			t.step(4, "wanted", true, "%s, and it has no limit", is)
+			say(true, "%s, and it has no limit", text)
 		}
-		return true
+		return steps
 	}
-	if !wanted {
-		t.step(4, "wanted", false, "its agent is that of no wanted machine")
+	if proven {
+		c.claims, c.why, c.pending = "", "", false
 	}
-	return false
+	t.ev.falseCrawler = claims && !proven && c.claims == ""
+	if steps == nil {
+		say(false, "its agent is that of no wanted machine")
+	}
+	return steps
+}
+
+// standing is what is known of the client's names. Nothing is asked.
+func (t *tracer) standing(c *candidate) standing {
+	if p := t.e.proofs; p != nil && t.e.rules.opt.LooksUp {
+		s := p.of(c.client, c.moment())
+		s.pending = s.pending || p.wouldAsk(c.client, &s)
+		return s
+	}
+	return standing{reason: "its names are not looked up"}
+}
+
+// unproven says why a client isn't, or may not be, the machine that its agent
+// says it is.
+func unproven(w *wanted, client netip.Addr, s *standing) string {
+	notIn := fmt.Sprintf("%s is not in its ranges", client)
+	var why string
+	switch {
+	case len(w.Domains) == 0:
+		return notIn
+	case s.Result == Proved:
+		why = fmt.Sprintf("its name %s is in none of its domains", s.names[0])
+	default:
+		why = s.reason
+	}
+	if w.from == nil {
+		return why
+	}
+	return notIn + ", and " + why
 }
 
 // denial is step 5, and reports whether it stops there.
@@ -209,12 +256,15 @@ func (t *tracer) denial(c *candidate) bool {
 
 func (t *tracer) decide(c *candidate, r *rule) *Decision {
 	d := t.e.judge(&t.v, c, r)
+	d.Waits = d.Refused == "" && t.e.postponed.waits(c, r.name)
 	t.v.Decisions = append(t.v.Decisions, d)
 	return &d
 }
 
 func rulingText(d *Decision) string {
 	switch {
+	case d.Waits:
+		return fmt.Sprintf("%s would be banned for %v, unless its names prove within %v that it is %s", d.Target, d.Ban, MaxPostponement, d.Claims)
 	case d.Refused != "":
 		return "it would be banned, but is protected: " + d.Refused
 	case d.Past:

@@ -34,21 +34,16 @@ func newWantedRules(w *Wanted) wantedRules {
 // limited reports whether it has a limit, and so windows.
 func (w *wantedRules) limited() bool { return w.Window > 0 }
 
-// proof tells by what a client whose agent is that of the machine is known to
-// be it; false: it only claims to be.
-func (w *wantedRules) proof(client netip.Addr) (Proof, bool) {
-	if w.from == nil {
-		return Proof{Wanted: w.Name}, true
-	}
-	source, ok := w.from.Lookup(client)
-	return Proof{Wanted: w.Name, ByRanges: true, Source: source}, ok
-}
+// needsProof reports whether its agent alone is not enough.
+func (w *wantedRules) needsProof() bool { return w.from != nil || len(w.Domains) > 0 }
 
 // Proof says which wanted machine an event is of, and how that is known.
 type Proof struct {
 	Wanted   string // the machine's name; "": it is of none
-	ByRanges bool   // the client is in its ranges; false: its agent was enough
+	ByRanges bool   // the client is in its ranges
 	Source   string // whose ranges these are; "": the configuration's own
+	Domain   string // of the machine's, in which the client's name is; "": its name is no proof
+	Name     string // of the client
 }
 
 func (p Proof) String() string { return p.Wanted + ", " + p.How() }
@@ -56,6 +51,10 @@ func (p Proof) String() string { return p.Wanted + ", " + p.How() }
 // How is how the machine is known.
 func (p Proof) How() string {
 	switch {
+	case p.Name != "":
+		return "by DNS: " + p.Name
+	case p.Domain != "":
+		return "by DNS, in " + p.Domain
 	case !p.ByRanges:
 		return "by its agent alone"
 	case p.Source == "":
@@ -64,44 +63,90 @@ func (p Proof) How() string {
 	return "by the ranges of " + p.Source
 }
 
+// claim is what is known of a client whose agent is that of a machine.
+type claim uint8
+
+const (
+	claimFalse  claim = iota
+	claimOpen         // it isn't known
+	claimProven       // it is the machine
+)
+
+// proof tells by what a client whose agent is that of the machine is known to
+// be it, if it is. names is what is known of its names, and asked only if
+// the ranges don't tell.
+func (w *wantedRules) proof(client netip.Addr, names func() *standing) (Proof, claim) {
+	if !w.needsProof() {
+		return Proof{Wanted: w.Name}, claimProven
+	}
+	if w.from != nil {
+		if source, ok := w.from.Lookup(client); ok {
+			return Proof{Wanted: w.Name, ByRanges: true, Source: source}, claimProven
+		}
+	}
+	if len(w.Domains) == 0 {
+		return Proof{}, claimFalse
+	}
+	switch s := names(); s.Result {
+	case Proved:
+		if name, domain, ok := nameIn(s.names, w.Domains); ok {
+			return Proof{Wanted: w.Name, Domain: domain, Name: name}, claimProven
+		}
+	case Unknown:
+		return Proof{}, claimOpen
+	}
+	return Proof{}, claimFalse
+}
+
 // spare is step 4, and reports whether it stops there. It notes whether the
-// event is one of a client that claims to be a wanted machine, and is none.
+// event is one of a client that claims to be a wanted machine, and is none or may
+// be none.
 func (e *Engine) spare(v *Verdict, c *candidate) bool {
 	claims, proven := false, false
+	var known *standing
 	for i := range e.wanted {
 		w := &e.wanted[i]
 		if !w.agents.in(e.ev.agent()) {
 			continue
 		}
-		claims = claims || w.from != nil
-		proof, ok := w.proof(c.client)
-		if !ok {
+		claims = claims || w.needsProof()
+		proof, is := w.proof(c.client, func() *standing {
+			if known == nil {
+				e.named = e.standing(c)
+				known = &e.named
+			}
+			return known
+		})
+		if is == claimOpen && c.claims == "" {
+			c.claims, c.why, c.pending = w.Name, known.reason, known.pending && e.recall == nil
+		}
+		if is == claimOpen && c.pending && w.limited() && e.recall == nil {
+			e.windows.pass(w.rule, w.Limit, c.key, c.time) // it counts if it proves to be the machine
+		}
+		if is != claimProven {
 			continue
 		}
-		proven = proven || w.from != nil
+		proven = proven || w.needsProof()
 		if !w.limited() || e.windows.pass(w.rule, w.Limit, c.key, e.ev.Time) {
 			v.Proof = proof
 			return true
 		}
 	}
-	e.ev.falseCrawler = claims && !proven
+	if proven {
+		c.claims, c.why, c.pending = "", "", false
+	}
+	e.ev.falseCrawler = claims && !proven && c.claims == ""
 	return false
 }
 
-// falseCrawler reports whether an event is one of a client that claims to be a
-// wanted machine, and is none: its agent is that of one that has ranges, and it
-// is in those of none whose agent it has.
-func (e *Engine) falseCrawler(client netip.Addr, ev *event) bool {
-	claims := false
-	for i := range e.wanted {
-		w := &e.wanted[i]
-		if w.from == nil || !w.agents.in(ev.agent()) {
-			continue
-		}
-		if w.from.Contains(client) {
-			return false
-		}
-		claims = true
+// standing is what is known of a client by its names. If that is nothing, they
+// are asked for.
+func (e *Engine) standing(c *candidate) standing {
+	switch {
+	case !e.rules.opt.LooksUp:
+		return standing{reason: "its names are not looked up"}
+	case e.recall != nil:
+		return e.proofs.of(c.client, c.moment()) // what it did was decided then
 	}
-	return claims
+	return e.proofs.ask(c.client, c.moment())
 }

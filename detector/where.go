@@ -25,7 +25,8 @@ type Conditions struct {
 	Protocols []string // "HTTP/1.1"; see HasProtocol
 
 	// FalseCrawler is for clients that claim, by their agent, to be a wanted
-	// machine that has ranges, and are not in them.
+	// machine that has ranges or domains, and that are known to be none of those
+	// whose agent they have.
 	FalseCrawler bool
 }
 

@@ -40,7 +40,7 @@ const (
 	NoteSpent    = "spent"    // the same, and the guard refused it: no ban
 	NoteBegun    = "begun"    // a reload had a jail begin at zero
 	NoteBanned   = "banned"   // a ban that no line decided
-	NoteAdopted  = "adopted"  // a ban whose decision did not get to being stored; it used up all
+	NoteAdopted  = "adopted"  // all that was counted is used up: by a ban whose decision did not get to being stored, or since it is a wanted machine's
 	NoteLifted   = "lifted"   // the bans of exactly that target ended before their time
 	NoteAllowed  = "allowed"  // others were allowed
 	NoteFinished = "finished" // a file was read to its end and let go

@@ -127,6 +127,12 @@ func TestControlOutput(t *testing.T) {
 				Conclusion: control.Banned, Text: "198.51.100.1 is banned.", Bans: sampleBans().Bans[2:],
 			}
 		}},
+		{name: "explain_postponed", args: "explain 203.0.113.77", set: func(d *fakeDaemon) {
+			d.explain = &control.Explanation{
+				Now: at(0), Address: netip.MustParseAddr("203.0.113.77"), Target: netip.MustParsePrefix("203.0.113.77/32"), Conclusion: control.Postponed, Text: "203.0.113.77 is not banned yet: what jail web decided waits.",
+				Named: &control.Named{Result: control.NamesAsked, Reason: "its names are being looked up", Due: at(21), Jails: []string{"web", "sign-in"}},
+			}
+		}},
 		{name: "explain_in_network", args: "explain 203.0.113.77", set: func(d *fakeDaemon) {
 			d.explain = &control.Explanation{
 				Now: at(0), Address: netip.MustParseAddr("203.0.113.77"), Target: netip.MustParsePrefix("203.0.113.77/32"),

@@ -109,7 +109,7 @@ func conclusionStyle(conclusion string) style {
 	switch conclusion {
 	case control.Banned, control.InNetwork:
 		return bad
-	case control.Observed, control.Counted:
+	case control.Observed, control.Counted, control.Postponed:
 		return odd
 	case control.Allowed, control.Protected, control.Forgiven:
 		return good
@@ -140,6 +140,10 @@ func showExplanation(s *screen, x *control.Explanation) {
 		t.write(s)
 	}
 	showPast(s, x)
+	if x.Named != nil {
+		s.section("Proof by DNS")
+		s.print("  ", namedText(x))
+	}
 	if len(x.Seen) > 0 {
 		s.section("In the logs")
 		t := &table{}
@@ -277,6 +281,29 @@ func showPast(s *screen, x *control.Explanation) {
 			s.printf("  %s: events before %s don't count in %s%s", words.Target(f.Target), clock(f.Before), jail, reasonText(f.Reason, f.By))
 		}
 	}
+}
+
+// namedText tells what the names of an address prove.
+func namedText(x *control.Explanation) string {
+	n := x.Named
+	text := ""
+	switch n.Result {
+	case control.NamesProve:
+		text = "proved by " + commas(n.Names)
+	case control.NamesDisprove:
+		text = "disproved: " + n.Reason
+	case control.NamesFail:
+		text = "not known: " + n.Reason
+	default:
+		text = n.Reason
+	}
+	if !n.Until.IsZero() {
+		text += ", for another " + left(x.Now, n.Until)
+	}
+	if !n.Due.IsZero() {
+		text += fmt.Sprintf("; what %s decided waits for it, for another %s at most", commas(n.Jails), left(x.Now, n.Due))
+	}
+	return text
 }
 
 // seenText tells what a log's end shows of the address.

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/prove"
 	"github.com/tailban/tailban/internal/replay"
 )
 
 func newReplay(p *Process, path *string) *cobra.Command {
 	var log string
-	var asJSON, raw bool
+	var asJSON, raw, dns bool
 	c := &cobra.Command{
 		Use:   "replay FILE…",
 		Short: "Show whom past logs would have banned; enforces nothing",
@@ -39,13 +40,18 @@ ban for an hour, and the log's format is found out from its lines.`,
 				}
 				noteFetched(p.Err, cfg)
 			}
-			return replay.Run(c.Context(), replay.Options{
+			o := replay.Options{
 				Config: cfg, Log: log, Files: args, In: p.In, Out: p.Out, Notes: p.Err, JSON: asJSON, Raw: raw, Now: time.Now,
-			})
+			}
+			if dns {
+				o.Resolver = prove.System()
+			}
+			return replay.Run(c.Context(), o)
 		},
 	}
 	c.Flags().StringVar(&log, "log", "", "which `log` of the configuration the files are")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line for each decision")
 	c.Flags().BoolVar(&raw, "raw", false, "show the text of lines that don't parse; it can hold names and queries")
+	c.Flags().BoolVar(&dns, "dns", false, "look up the names of clients that claim to be wanted machines with domains")
 	return c
 }

@@ -101,6 +101,7 @@ func calmStatus() *control.Status {
 // lossyStatus is that of logs of which all kinds of things were lost.
 func lossyStatus() *control.Status {
 	s := calmStatus()
+	s.Proofs = &control.ProofStatus{LookUps: 12_004, Proved: 311, Disproved: 1_204, Failed: 7, Spared: 1, Waiting: 3, Postponed: 2}
 	s.Actions[0].Programs = &control.ProgramStatus{Runs: 12_400, Failures: 31, Timeouts: 2}
 	s.Actions[0].Cut = &control.CutStatus{Connections: 1_312, Failed: 1, Dropped: 2}
 	s.Actions[0].Overdue, s.Actions[0].OverdueSince = 7, at(-3*minute)

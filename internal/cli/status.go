@@ -88,6 +88,10 @@ func showStatus(s *screen, st *control.Status) {
 		s.section("Lists")
 		listsTable(st).write(s)
 	}
+	if st.Proofs != nil {
+		s.section("Proofs by DNS")
+		showProofs(s, st.Proofs)
+	}
 	s.section("Budgets")
 	budgetsTable(st).write(s)
 }
@@ -363,6 +367,13 @@ func notifyTable(st *control.Status) *table {
 		}
 	}
 	return t
+}
+
+// showProofs tells how it goes with those who claim to be wanted machines.
+func showProofs(s *screen, p *control.ProofStatus) {
+	s.print("  ", many(p.Proved, "client"), " proved to be wanted machines, ", words.Thousands(p.Disproved), " disproved, ",
+		words.Thousands(p.Failed), " unknown as look-ups failed, ", words.Thousands(p.Waiting), " being looked up")
+	s.print("  ", many(p.Spared, "ban"), " dropped, ", words.Thousands(p.Postponed), " waiting for a proof, ", many(p.LookUps, "look-up"))
 }
 
 func budgetsTable(st *control.Status) *table {

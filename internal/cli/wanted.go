@@ -13,7 +13,7 @@ func ofWanted(key string) bool { return strings.HasPrefix(key, "wanted.") }
 
 // proofs tell how a machine is known.
 func proofs(c *config.Config, m *detector.Wanted) []string {
-	if len(m.From) == 0 {
+	if len(m.From) == 0 && len(m.Domains) == 0 {
 		return []string{"known by its agent alone, which anybody can send"}
 	}
 	key := "wanted." + m.Name + ".from"
@@ -38,6 +38,9 @@ func proofs(c *config.Config, m *detector.Wanted) []string {
 			text += ", as of " + date
 		}
 		out = append(out, text)
+	}
+	if len(m.Domains) > 0 {
+		out = append(out, "known by names in "+strings.Join(m.Domains, " or ")+", looked up while the daemon runs")
 	}
 	return out
 }

@@ -22,10 +22,14 @@ func readWanted(top *section, c *Config) []detector.Wanted {
 		if byRanges {
 			w.From = from.sources(t.name, c)
 		}
-		readAgentOnly(t.section, byRanges)
+		domains, byNames := t.get("domains")
+		if byNames {
+			w.Domains = domains.domains()
+		}
+		readAgentOnly(t.section, byRanges, byNames)
 		r := readRule(t.section, ruleLimit|ruleWindow, nil)
 		switch {
-		case !byRanges:
+		case !byRanges && !byNames:
 			w.Limit = require(t.section, "limit", r.limit, "required")
 			w.Window = require(t.section, "window", r.window, "required")
 		case r.limit.is || r.window.is:
@@ -40,19 +44,24 @@ func readWanted(top *section, c *Config) []detector.Wanted {
 
 // readAgentOnly reads agent_only: whoever lets a machine pass by what anybody can
 // send has to say so.
-func readAgentOnly(s *section, byRanges bool) {
+func readAgentOnly(s *section, byRanges, byNames bool) {
+	key := "from"
+	if !byRanges && byNames {
+		key = "domains"
+	}
+	proves := byRanges || byNames
 	n, ok := s.get("agent_only")
 	if !ok {
-		if !byRanges {
-			s.missing("from", "required: addresses that it comes from, or else agent_only = true")
+		if !proves {
+			s.missing("from", "required: addresses that it comes from, or domains: where their names are, or else agent_only = true")
 		}
 		return
 	}
 	switch yes, ok := n.flag(); {
-	case ok && yes && byRanges:
-		n.bad("from says where it comes from, so that its agent alone is not enough: leave one of the two out")
-	case ok && !yes && !byRanges:
-		n.bad("must be true, or else from must say where it comes from")
+	case ok && yes && proves:
+		n.bad("%s says where it comes from, so that its agent alone is not enough: leave one of the two out", key)
+	case ok && !yes && !proves:
+		n.bad("must be true, or else from or domains must say where it comes from")
 	}
 }
 

@@ -17,7 +17,18 @@ import (
 func TestWanted(t *testing.T) {
 	google, _ := lists.Lookup("googlebot")
 	path := putList(t, "198.51.100.0/24\n")
-	c := accept(t, base+fmt.Sprintf(`[wanted.search]
+	c := accept(t, base+fmt.Sprintf(`[wanted.bing]
+agent = "bingbot"
+domains = "Search.MSN.com."
+
+[wanted.apple]
+agent = "Applebot"
+from = "203.0.113.0/24"
+domains = ["applebot.apple.com", "lan"]
+limit = 5
+window = "1s"
+
+[wanted.search]
 agent = ["Googlebot", "Storebot-Google"]
 from = ["203.0.113.7", "googlebot", "2001:db8::/48", "file:%s"]
 
@@ -35,6 +46,8 @@ limit = 9
 window = "1s"
 `, path))
 	want := []detector.Wanted{
+		{Name: "bing", Agents: []string{"bingbot"}, Domains: []string{"search.msn.com"}},
+		{Name: "apple", Agents: []string{"Applebot"}, From: []detector.Source{{Prefixes: prefixes("203.0.113.0/24")}}, Domains: []string{"applebot.apple.com", "lan"}, Limit: 5, Window: time.Second},
 		{Name: "search", Agents: []string{"Googlebot", "Storebot-Google"}, From: []detector.Source{
 			{Prefixes: prefixes("203.0.113.7/32", "2001:db8::/48")}, {Name: "googlebot", Prefixes: google.Prefixes}, {Name: path, Prefixes: prefixes("198.51.100.0/24")},
 		}},

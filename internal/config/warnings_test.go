@@ -99,10 +99,13 @@ func TestWarnings(t *testing.T) {
 			`11: wanted.up.agent_only: anybody can send this agent, and where uptimerobot comes from is known: from = ["uptimerobot"] in the place of agent_only lets only that pass
 16: wanted.googlebot.agent_only: anybody can send this agent, and where googlebot comes from is known: from = ["googlebot"] in the place of agent_only lets only that pass
 21: wanted.status.agent_only: anybody can send this agent, and where better-uptime comes from is known: from = ["better-uptime"] in the place of agent_only lets only that pass`},
+		{"domains of many", enforced + "[wanted.up]\nagent = \"UptimeRobot\"\ndomains = [\"up.example\", \"COM.\", \"googleusercontent.com\", \"gae.googleusercontent.com\"]\n" + jail + "where = { false_crawler = true }\n",
+			`11: wanted.up.domains: "com" is a whole top-level domain: whoever has a name in it passes
+11: wanted.up.domains: whoever rents a machine there has a name in "googleusercontent.com", and passes: name the part of it that is the machine's alone`},
 		{"an agent that does", enforced + "[wanted.up]\nagent = \"UptimeRobot\"\nfrom = \"uptimerobot\"\n" + jail + "where = { false_crawler = true }\n", ""},
 		{"false crawlers where none can be", enforced + jail + "where = { false_crawler = true }\n[jails.y]\nlimit = 1\nwindow = \"1s\"\nban = \"1s\"\nwhere = { not = { false_crawler = true } }\n" + want,
-			`13: jails.x.where.false_crawler: no [wanted] machine has from, so that no claim is false: the jail never counts anything
-18: jails.y.where.not.false_crawler: no [wanted] machine has from, so that no claim is false: this excludes nothing`},
+			`13: jails.x.where.false_crawler: no [wanted] machine has from or domains, so that no claim is false: the jail never counts anything
+18: jails.y.where.not.false_crawler: no [wanted] machine has from or domains, so that no claim is false: this excludes nothing`},
 		{"false crawlers in a log without agents, and excluded", strings.Replace(enforced, "[jails", "format = \"common\"\n[jails", 1) + jail + "where = { false_crawler = true, not = { false_crawler = true } }\n[wanted.up]\nagent = \"Up\"\nfrom = \"203.0.113.7\"\n",
 			`14: jails.x.where.false_crawler: format "common" of log "nginx" has no user agent: this matches nothing there
 14: jails.x.where.not.false_crawler: format "common" of log "nginx" has no user agent: this matches nothing there

@@ -12,8 +12,9 @@ import (
 // warnWanted is about machines that could prove themselves and need not, and
 // about jails for those that lie where nobody can.
 func warnWanted(doc *document, c *Config) {
+	warnDomains(doc, c)
 	for _, w := range c.Wanted {
-		if len(w.From) > 0 {
+		if proves(&w) {
 			continue
 		}
 		if name, ok := providerOf(&w); ok {
@@ -21,16 +22,16 @@ func warnWanted(doc *document, c *Config) {
 				"from = [%q] in the place of agent_only lets only that pass", name, name)
 		}
 	}
-	if slices.ContainsFunc(c.Wanted, func(w detector.Wanted) bool { return len(w.From) > 0 }) {
+	if slices.ContainsFunc(c.Wanted, func(w detector.Wanted) bool { return proves(&w) }) {
 		return
 	}
 	for _, j := range c.Jails {
 		where := keyPath("jails", j.Name, "where")
 		if j.Where.Match.FalseCrawler {
-			doc.warn(where.key("false_crawler"), "no [wanted] machine has from, so that no claim is false: the jail never counts anything")
+			doc.warn(where.key("false_crawler"), "no [wanted] machine has from or domains, so that no claim is false: the jail never counts anything")
 		}
 		if j.Where.Not.FalseCrawler {
-			doc.warn(where.key("not").key("false_crawler"), "no [wanted] machine has from, so that no claim is false: this excludes nothing")
+			doc.warn(where.key("not").key("false_crawler"), "no [wanted] machine has from or domains, so that no claim is false: this excludes nothing")
 		}
 	}
 }

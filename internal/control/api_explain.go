@@ -14,6 +14,7 @@ const (
 	Forgiven  = "forgiven"
 	InNetwork = "in-network" // turned away as part of a network that is banned as one
 	Counted   = "counted"    // below every limit
+	Postponed = "postponed"  // a ban waits for its names
 	Unseen    = "unseen"
 )
 
@@ -34,6 +35,10 @@ type Explanation struct {
 	Through    string       `json:"through,omitempty"` // the likely reason why it still gets through
 	Notes      []string     `json:"notes,omitempty"`
 
+	// Named is what is known of it as it claims to be a wanted machine, and can
+	// prove it by its names; nil: nothing.
+	Named *Named `json:"named,omitempty"`
+
 	// Networks are those that are banned as one and turn it away, although it is
 	// not banned itself.
 	Networks []InMerged `json:"networks,omitempty"`
@@ -41,6 +46,24 @@ type Explanation struct {
 	// Overdue are bans that are over and that an action could not take out.
 	Overdue []OverdueBan `json:"overdue,omitempty"`
 }
+
+// Named says what the names of an address prove.
+type Named struct {
+	Result string    `json:"result"`
+	Names  []string  `json:"names,omitempty"`  // that prove it
+	Reason string    `json:"reason,omitempty"` // of all other results
+	Until  time.Time `json:"until,omitzero"`   // for how long that holds
+	Due    time.Time `json:"due,omitzero"`     // when bans are decided that wait for it
+	Jails  []string  `json:"jails,omitempty"`  // whose these are
+}
+
+// Results of Named.
+const (
+	NamesProve    = "proved"
+	NamesDisprove = "disproved"
+	NamesFail     = "failed" // they could not be looked up
+	NamesAsked    = "asked"  // they are being looked up
+)
 
 // OverdueBan is a ban that is over, of which an action can't let go.
 type OverdueBan struct {

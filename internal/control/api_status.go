@@ -20,7 +20,8 @@ type Status struct {
 	Notify   []NotifyStatus `json:"notify,omitempty"`
 	Lists    []ListStatus   `json:"lists,omitempty"`
 	Budgets  []Budget       `json:"budgets"`
-	Bans     int            `json:"bans"` // targets in force or, by jails that observe, not
+	Proofs   *ProofStatus   `json:"proofs,omitempty"` // nil: no wanted machine is known by its names
+	Bans     int            `json:"bans"`             // targets in force or, by jails that observe, not
 
 	Waiting   int       `json:"waiting,omitempty"`   // of them, for their turn to be enforced
 	ConfirmBy time.Time `json:"confirm_by,omitzero"` // when all bans end, unless somebody confirms this start
@@ -211,6 +212,18 @@ type WaitingList struct {
 	Added   int            `json:"added"`   // ranges, beside those in use
 	Removed int            `json:"removed"` // likewise
 	Widest  []netip.Prefix `json:"widest"`  // of those added, the widest few
+}
+
+// ProofStatus is about clients that claim to be wanted machines, and can prove it
+// by their names.
+type ProofStatus struct {
+	LookUps   uint64 `json:"look_ups"`  // since the start, as all that is not said to be now
+	Proved    uint64 `json:"proved"`    // clients
+	Disproved uint64 `json:"disproved"` // likewise
+	Failed    uint64 `json:"failed"`    // likewise, as look-ups failed
+	Spared    uint64 `json:"spared"`    // bans that were dropped
+	Waiting   int    `json:"waiting"`   // clients of which it is being found out now
+	Postponed int    `json:"postponed"` // bans that wait for that now
 }
 
 // Budget is something bounded.

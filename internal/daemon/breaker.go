@@ -109,7 +109,7 @@ func (b *breaker) sparedBy(target netip.Prefix, now time.Time) (notes []string) 
 // stands for most of a log.
 func (e *engine) observeLine(l *logState, v *detector.Verdict, now time.Time) {
 	l.majority.add(v.Client, now)
-	if v.Step != detector.StepCounted && v.Step != detector.StepUnmatched || len(v.Decisions) > 0 {
+	if v.Step != detector.StepCounted && v.Step != detector.StepUnmatched || len(v.Decisions)+v.Postponed > 0 {
 		return
 	}
 	if ev := e.detect.Event(); ev.Status > 0 && ev.Status < 400 {

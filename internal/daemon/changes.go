@@ -162,7 +162,7 @@ func wantedSettings(c *config.Config) map[string][]setting {
 		if w.Window > 0 {
 			limit, window = strconv.Itoa(w.Limit), config.FormatDuration(w.Window)
 		}
-		m[w.Name] = []setting{{"agent", strings.Join(w.Agents, ", ")}, {"from", fromText(&w)}, {"limit", limit}, {"window", window}}
+		m[w.Name] = []setting{{"agent", strings.Join(w.Agents, ", ")}, {"from", fromText(&w)}, {"domains", strings.Join(w.Domains, ", ")}, {"limit", limit}, {"window", window}}
 	}
 	return m
 }

@@ -39,6 +39,10 @@ func conclude(x *control.Explanation, allowedBy string, allowed bool) {
 		x.Conclusion, x.Text = control.Protected, fmt.Sprintf("%s is never banned: %s", name, x.Protected)
 	case slices.ContainsFunc(x.Forgiven, func(p control.Pardon) bool { return p.Before.After(x.Now) }):
 		x.Conclusion, x.Text = control.Forgiven, fmt.Sprintf("%s is not counted for now: it was forgiven", name)
+	case x.Named != nil && !x.Named.Due.IsZero():
+		x.Conclusion = control.Postponed
+		x.Text = fmt.Sprintf("%s is not banned yet: what %s decided waits until %s at most, as it may be a wanted machine, and its names are being looked up",
+			name, jails(x.Named.Jails), clock(x.Named.Due))
 	case len(x.Fill) > 0:
 		f := x.Fill[0]
 		for _, other := range x.Fill[1:] {
@@ -96,6 +100,14 @@ func wantedAs(x *control.Explanation) (who string) {
 		}
 	}
 	return who
+}
+
+// jails names jails in a sentence.
+func jails(names []string) string {
+	if len(names) == 1 {
+		return "jail " + names[0]
+	}
+	return "jails " + list(names)
 }
 
 // clock is a time for a person.

@@ -10,7 +10,7 @@ import (
 // counted is what had been dropped, or could not be counted, when it was last
 // said.
 type counted struct {
-	windows, bans, offences, late, cut uint64
+	windows, bans, offences, late, cut, names, waits uint64
 }
 
 // lookAtCounters says, at most once an hour each, what had to be dropped or
@@ -23,6 +23,9 @@ func (e *engine) lookAtCounters(now time.Time) {
 	e.sayCount(now, slog.LevelWarn, "more bans than the detector can know of: those that end soonest were dropped", &c.bans, st.BansEvicted)
 	e.sayCount(now, slog.LevelInfo, "more offences than are remembered: those forgotten soonest were dropped", &c.offences, st.OffencesLost)
 	e.sayCount(now, slog.LevelInfo, "lines came too late to be counted", &c.late, st.Late)
+	proofs := e.detect.ProofStats()
+	e.sayCount(now, slog.LevelWarn, "too many claim to be wanted machines: some names were not looked up, and those clients counted as ordinary", &c.names, proofs.Dropped)
+	e.sayCount(now, slog.LevelWarn, "too many bans wait for a proof: some were made at once", &c.waits, proofs.Refused)
 	var cut uint64
 	for _, l := range e.logs {
 		cut += l.Cut

@@ -19,9 +19,11 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/guard"
+	"github.com/tailban/tailban/internal/prove"
 	"github.com/tailban/tailban/internal/resolve"
 	"github.com/tailban/tailban/internal/source"
 	"github.com/tailban/tailban/state"
@@ -50,6 +52,10 @@ type Options struct {
 	// for the first time; nil and 0: as usual.
 	Fetch      http.RoundTripper
 	FetchFirst time.Duration
+
+	// Resolver looks up the names of clients that claim to be wanted machines;
+	// nil: the system's.
+	Resolver prove.Resolver
 
 	// Load reads the configuration again, for a reload; nil: it comes from no
 	// file. A configuration with problems is an error of type config.Problems.
@@ -125,6 +131,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	d.loadAlarms()
 	d.loadAllowances(d.loaded.Allowances)
 	d.loadHosts()
+	d.loadProofs()
 	d.before = d.placesBefore()
 	return d.makeActions(ctx)
 }
@@ -147,6 +154,9 @@ type daemon struct {
 	unsaved   bool     // the last commit failed; to be read when the writer has ended
 
 	sessions *guard.Sessions
+
+	prover *prove.Prover
+	proved []detector.Answer // of an earlier daemon, until the engine has them
 
 	snapshotEvery time.Duration
 
@@ -247,6 +257,7 @@ func (d *daemon) run(ctx context.Context) error {
 	keeper := d.startKeeper()
 	d.hosts.start(d)
 	d.useLists(d.config)
+	servers = append(servers, d.startProofs())
 	for _, e := range d.action {
 		e.start(d)
 	}

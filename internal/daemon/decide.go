@@ -27,6 +27,9 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		return
 	}
 	attrs = append(attrs, "offence", d.Offence)
+	if d.Claims != "" {
+		attrs = append(attrs, "claims", d.Claims, "unproven", d.Unproven)
+	}
 	offence := state.Offence{Jail: d.History, Target: d.Target, Count: d.Offence, Last: time.Unix(0, d.Time)}
 	if d.Past {
 		if !d.Observe {

@@ -72,6 +72,7 @@ type engine struct {
 	notes     notes
 	again     *rereading                   // of lines since the last snapshot; nil: there are none left
 	known     map[state.PositionKey]*again // files with lines that were counted before the start
+	proofs    proofs
 
 	update  state.Update              // of the batch at hand, but for bans
 	changed map[netip.Prefix]struct{} // targets whose bans it changes
@@ -109,6 +110,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 	}
 	e.allowed.list = d.allow.all()
 	e.detect = detector.NewEngine(rulesOf(c, e.allowed.list, &sparing{d.guard, d.breaker}))
+	e.useProofs(d)
 	e.offences = newHistory(maxOffences, e.detect.Remember)
 	parsers, err := formatsOf(c)
 	if err != nil {
@@ -126,7 +128,7 @@ func rulesOf(c *config.Config, allow []netip.Prefix, g detector.Guard) detector.
 		Jails: c.Jails, Wanted: c.Wanted, Deny: c.Deny,
 		Trusted: c.TrustedProxies, Allow: allow, Guard: g,
 		MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
-		Remember: c.Remember, SharedHistory: c.SharedHistory,
+		Remember: c.Remember, SharedHistory: c.SharedHistory, LooksUp: true,
 	}
 }
 
@@ -166,6 +168,7 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 		if e.again != nil {
 			asked = nil // an answer would be of a time gone by
 		}
+		ask := e.asking()
 		select {
 		case <-ctx.Done():
 			e.lookAtClock(time.Now())
@@ -184,6 +187,10 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 			e.setAllow(allow, time.Now())
 		case <-e.guard.Changed():
 			e.liftProtected(time.Now())
+		case ask <- e.proofs.next:
+			e.proofs.has = false
+		case a := <-e.proofs.answers:
+			e.answered(a, time.Now())
 		case <-ends.C:
 		case <-tick.C:
 			if e.again == nil { // or else windows could be forgotten before their lines come
@@ -200,6 +207,7 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 		e.lookAtClock(now)
 		e.expire(now)
 		e.release(now)
+		e.decideDue(now)
 		e.handOver()
 	}
 }
@@ -212,7 +220,7 @@ func (e *engine) setTimer(t *time.Timer) {
 	if now := time.Now(); e.bans.waiting.first() != nil {
 		wait = min(wait, max(0, e.storm.next(now).Sub(now)))
 	}
-	t.Reset(wait)
+	t.Reset(e.untilDue(time.Now(), wait))
 }
 
 // batch takes the lines of a batch through the detector, and hands over the
@@ -259,6 +267,9 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		}
 		if v.Step == detector.StepBanned || v.Step == detector.StepDenied && len(v.Decisions) == 0 {
 			e.seen(v)
+		}
+		if v.Postponed > 0 {
+			e.sayPostponed(v, now)
 		}
 		if len(v.Decisions) > 0 {
 			e.notes.counts(&p, at.Offset+1, false)

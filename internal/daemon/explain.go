@@ -81,6 +81,7 @@ func (e *engine) explain(x *explaining, now time.Time) {
 		x.Protected = why
 	}
 	x.Notes = e.breaker.sparedBy(x.Target, now)
+	e.explainNames(x.Explanation, now)
 	for target, h := range e.bans.bans {
 		if target.Contains(x.Address) {
 			x.Bans = append(x.Bans, e.shown(h))

@@ -35,7 +35,9 @@ func ExplainLine(c *config.Config, q control.LineQuery, now time.Time) (*control
 	if err != nil {
 		return nil, err
 	}
-	e := detector.NewEngine(rulesOf(c, c.Allow, guard.New(guard.FromConfig(c.TrustedProxies, c.WaitingProxies(), c.Allow))))
+	rules := rulesOf(c, c.Allow, guard.New(guard.FromConfig(c.TrustedProxies, c.WaitingProxies(), c.Allow)))
+	rules.LooksUp = false
+	e := detector.NewEngine(rules)
 	log := e.Log(l.Name, format)
 	log.Rewritten = l.Rewritten
 	log.SkipAfterUnparsed(l.SkipAfterUnparsed)
@@ -117,6 +119,8 @@ func decided(d *detector.Decision) string {
 		return fmt.Sprintf("%s would be banned by %s, but must not be: %s", d.Target, d.Jail, d.Refused)
 	case d.Past:
 		return fmt.Sprintf("%s is an offender of %s; as old as the line is, the ban would be over", d.Target, d.Jail)
+	case d.Waits:
+		return fmt.Sprintf("%s is banned by %s for %s, unless its names prove within %v that it is %s", d.Target, d.Jail, config.FormatDuration(d.Ban), detector.MaxPostponement, d.Claims)
 	case d.Observe:
 		return fmt.Sprintf("%s would be banned by %s for %s, which only observes", d.Target, d.Jail, config.FormatDuration(d.Ban))
 	default:

@@ -74,6 +74,10 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		s.Actions = append(s.Actions, a)
 	}
 	s.Notify = d.notifyStatus()
+	if s.Proofs != nil {
+		st := d.prover.Stats()
+		s.Proofs.LookUps, s.Proofs.Proved, s.Proofs.Disproved, s.Proofs.Failed = st.LookUps, st.Proved, st.Disproved, st.Failed
+	}
 	w := d.writer.Stats()
 	if w.Failing {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
@@ -133,6 +137,7 @@ func (e *engine) status(s *control.Status, now time.Time) {
 		control.Budget{Name: "offences", Unit: "records", Used: int64(len(e.offences.keys)), Limit: int64(e.offences.cap), Dropped: st.OffencesLost},
 		control.Budget{Name: "pardons", Unit: "records", Used: int64(len(e.pardons.keys)), Limit: detector.MaxPardons},
 	)
+	s.Proofs = e.proofStatus(s)
 }
 
 func (e *engine) jailStatus(name string, logs []string, limit int, window time.Duration, ban []time.Duration, actions []string, owned map[string]int) control.JailStatus {

@@ -146,7 +146,7 @@ func (r *replay) lines(ctx context.Context) error {
 			return err
 		}
 		for {
-			if err := r.judge(x); err != nil {
+			if err := r.judge(ctx, x); err != nil {
 				return err
 			}
 			// One file alone goes on as far as its lines are at hand.
@@ -159,7 +159,7 @@ func (r *replay) lines(ctx context.Context) error {
 }
 
 // judge takes the line that is ready through the engine.
-func (r *replay) judge(x *reader) error {
+func (r *replay) judge(ctx context.Context, x *reader) error {
 	r.judged++
 	line, cut := x.take()
 	var v *detector.Verdict
@@ -174,7 +174,11 @@ func (r *replay) judge(x *reader) error {
 	case v.Time != 0 && r.now != 0:
 		r.sum.late.add(r.now-v.Time, &x.at)
 	}
-	return r.verdict(v, line, &x.at)
+	t := v.Time
+	if err := r.verdict(v, line, &x.at); err != nil || r.prover == nil {
+		return err
+	}
+	return r.lookUp(ctx, t)
 }
 
 // earliest returns the reader whose next line is the earliest, or one that is

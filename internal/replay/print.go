@@ -42,6 +42,11 @@ type record struct {
 	Plane   string `json:"plane"` // "direct": the kernel sees the client; "forwarded": only its proxy does
 	Observe bool   `json:"observe,omitempty"`
 	Refused string `json:"refused,omitempty"`
+
+	// Of a client that claims to be a wanted machine: which, and why it isn't
+	// known whether it is.
+	Claims   string `json:"claims,omitempty"`
+	Unproven string `json:"unproven,omitempty"`
 }
 
 func (p *printer) decision(d *detector.Decision) error {
@@ -54,6 +59,7 @@ func (p *printer) decision(d *detector.Decision) error {
 			Count: d.Count, Limit: d.Limit, Window: int64(d.Window / time.Second), Ban: int64(d.Ban / time.Second),
 			Offence: d.Offence, File: d.Line.Path, Line: d.Line.Number,
 			Plane: d.Plane.String(), Observe: d.Observe, Refused: d.Refused,
+			Claims: d.Claims, Unproven: d.Unproven,
 		})
 	}
 	return p.human(d)
@@ -76,6 +82,9 @@ func (p *printer) human(d *detector.Decision) error {
 		until = "not banned: " + d.Refused
 	case d.Observe:
 		until += " (observe)"
+	}
+	if d.Refused == "" && d.Claims != "" {
+		until += fmt.Sprintf(" (unless it is %s: %s)", d.Claims, d.Unproven)
 	}
 	offence := fmt.Sprint(d.Offence)
 	if d.Refused != "" {

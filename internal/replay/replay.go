@@ -16,6 +16,7 @@ import (
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/guard"
+	"github.com/tailban/tailban/internal/prove"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -43,6 +44,10 @@ type Options struct {
 	Raw    bool             // show the text of lines that don't parse
 	Now    func() time.Time // for lines a second
 	Cores  int              // of the processor, to use; 0: those there are. No result depends on it
+
+	// Resolver looks up the names of clients that claim to be wanted machines; nil:
+	// they aren't looked up.
+	Resolver prove.Resolver
 }
 
 // Run replays the files.
@@ -63,7 +68,8 @@ type replay struct {
 	inputs []dated
 	engine *detector.Engine
 	log    *detector.Log
-	limit  int // bytes of a line
+	prover *prove.Prover // nil: names aren't looked up
+	limit  int           // bytes of a line
 	print  printer
 	sum    summary
 	stdin  io.Reader // In, with what was read of it to guess the format put back
@@ -101,8 +107,11 @@ func prepare(ctx context.Context, o Options) (*replay, error) {
 		Trusted: c.TrustedProxies, Allow: c.Allow,
 		Guard:     guard.New(guard.FromConfig(c.TrustedProxies, c.WaitingProxies(), c.Allow)),
 		MaxMemory: c.MaxMemory, MaxBans: c.MaxBans,
-		Remember: c.Remember, SharedHistory: c.SharedHistory,
+		Remember: c.Remember, SharedHistory: c.SharedHistory, LooksUp: o.Resolver != nil,
 	})
+	if o.Resolver != nil {
+		r.prover = prove.New(prove.Options{Resolver: o.Resolver})
+	}
 	if len(c.AllowHosts) > 0 {
 		fmt.Fprintf(r.Notes, "not resolved in a replay, so not allowed: %s\n", strings.Join(c.AllowHosts, ", "))
 	}
@@ -251,6 +260,12 @@ func (r *replay) verdict(v *detector.Verdict, line []byte, at *detector.Line) er
 	if v.Err != nil {
 		r.sum.unparsed(at, v.Err, line)
 	}
+	r.forget(v.Time)
+	return r.decisions(v)
+}
+
+// decisions counts and prints those of a line.
+func (r *replay) decisions(v *detector.Verdict) error {
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
 		if !r.sum.decided(d) && !r.JSON {
@@ -260,7 +275,6 @@ func (r *replay) verdict(v *detector.Verdict, line []byte, at *detector.Line) er
 			return err
 		}
 	}
-	r.forget(v.Time)
 	return nil
 }
 

@@ -35,6 +35,8 @@ type summary struct {
 	bans     uint64
 	observed uint64
 	refused  uint64
+	unproven uint64 // bans of clients that claim to be wanted machines, and may be
+	names    uint64 // clients whose names were looked up
 	said     map[refusal]struct{}
 	targets  *distinct[netip.Prefix]
 	jails    byDay
@@ -70,10 +72,11 @@ func newSummary() summary {
 
 // passed counts a line of a wanted machine.
 func (s *summary) passed(v *detector.Verdict) {
-	by := s.wanted[v.Proof]
+	proof := grouped(v.Proof)
+	by := s.wanted[proof]
 	if by == nil {
 		by = &spared{clients: newDistinct(address.hash)}
-		s.wanted[v.Proof] = by
+		s.wanted[proof] = by
 	}
 	by.lines++
 	by.clients.add(addressOf(v.Client))
@@ -89,6 +92,29 @@ func (s *summary) writeWanted(b *strings.Builder) {
 		by := s.wanted[p]
 		fmt.Fprintf(b, "%14s%s: %s; clients: %s\n", "", p, words.Thousands(by.lines), by.clients)
 	}
+}
+
+// writeNames tells of bans that a daemon may not have made, as it looks up the
+// names of who claims to be a wanted machine.
+func (s *summary) writeNames(b *strings.Builder, looked bool) {
+	switch {
+	case looked && s.names > 0:
+		fmt.Fprintf(b, "%14snames looked up, as the DNS has them now: of %s", "", plural(s.names, "client"))
+		if s.unproven > 0 {
+			fmt.Fprintf(b, "; in vain where %s came of it", plural(s.unproven, "ban"))
+		}
+		b.WriteByte('\n')
+	case s.unproven > 0:
+		fmt.Fprintf(b, "%14s%s of who may be a wanted machine: names are looked up by a daemon, and here with --dns\n", "", plural(s.unproven, "ban"))
+	}
+}
+
+// plural counts things.
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return words.Thousands(n) + " " + what + "s"
 }
 
 // client counts a line's client; a proxy that speaks for itself is none.
@@ -228,6 +254,9 @@ func (s *summary) decided(d *detector.Decision) bool {
 		}
 		return true
 	}
+	if d.Claims != "" {
+		s.unproven++
+	}
 	if d.Observe {
 		s.observed++
 	} else {
@@ -268,6 +297,7 @@ func (s *summary) write(w io.Writer, r *replay) error {
 	row("bans", "%s; banned clients and networks: %s", bans, s.targets)
 	row("spared", "%s", s.spared(steps))
 	s.writeWanted(&b)
+	s.writeNames(&b, r.prover != nil)
 	row("not counted", "%s of banned clients, %s that no jail is about, %s too late", words.Thousands(steps[detector.StepBanned]),
 		words.Thousands(steps[detector.StepUnmatched]), words.Thousands(r.engine.Stats().Late))
 	row("late", "%s", &s.late)
