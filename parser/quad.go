@@ -15,7 +15,7 @@ const (
 // very short. Nothing depends on how many digits the numbers have, which no
 // processor foresees: bytes are compared eight at a time.
 func quickQuad(line []byte) (quad uint32, size int) {
-	const most = len("255.255.255.255 ")
+	const most, lastDot = len("255.255.255.255 "), len("255.255.255")
 	if len(line) < most {
 		return 0, 0
 	}
@@ -29,8 +29,8 @@ func quickQuad(line []byte) (quad uint32, size int) {
 	second := bits.TrailingZeros32(dots)
 	dots &= dots - 1
 	third := bits.TrailingZeros32(dots)
-	if size == most || third == 32 || dots&(dots-1) != 0 {
-		return 0, 0
+	if size == most || third > lastDot || dots&(dots-1) != 0 {
+		return 0, 0 // there aren't three dots, or they stand too far behind
 	}
 	a, bad1 := octet(line, 0, first)
 	b, bad2 := octet(line, first+1, second)
@@ -43,7 +43,7 @@ func quickQuad(line []byte) (quad uint32, size int) {
 }
 
 // octet reads the number at line[from:to], and says whether it is none from 0 to
-// 255 without leading zeros. There are four bytes at from.
+// 255 without leading zeros. There must be four bytes at from.
 func octet(line []byte, from, to int) (n, bad uint32) {
 	digits := uint32(to - from)
 	x := binary.LittleEndian.Uint32(line[from:]) ^ 0x30303030
