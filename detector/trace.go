@@ -209,6 +209,7 @@ func (t *tracer) denial(c *candidate) bool {
 
 func (t *tracer) decide(c *candidate, r *rule) *Decision {
 	d := t.e.judge(&t.v, c, r)
+	d.Line = Line{} // the engine's is another's
 	t.v.Decisions = append(t.v.Decisions, d)
 	return &d
 }
