@@ -257,6 +257,7 @@ func (t *tracer) denial(c *candidate) bool {
 func (t *tracer) decide(c *candidate, r *rule) *Decision {
 	d := t.e.judge(&t.v, c, r)
 	d.Waits = d.Refused == "" && t.e.postponed.waits(c, r.name)
+	d.Line = Line{} // the engine's is another's
 	t.v.Decisions = append(t.v.Decisions, d)
 	return &d
 }

@@ -151,6 +151,26 @@ func TestTraceKnowsAllConditions(t *testing.T) {
 	}
 }
 
+// What a trace decides stands in no file, wherever the line before it stood.
+func TestTraceStandsNowhere(t *testing.T) {
+	e := NewEngine(Options{
+		Deny:  &Deny{Agents: []string{"sqlmap"}, Ban: bans(time.Hour)},
+		Jails: []Jail{{Name: "all", Logs: []string{"l"}, Window: time.Minute, Ban: bans(time.Hour)}},
+	})
+	l := nginxLog(t, e)
+	e.Line(l, []byte("x"), false, Line{Path: "p", Number: 7}, 0)
+	for _, agent := range []string{"sqlmap", "curl"} {
+		tr := e.Trace(l, []byte(line("203.0.113.5", 0, "GET / HTTP/1.1", 200, agent, "-")), false, 0)
+		d := tr.Denial
+		if d == nil {
+			d = tr.Jails[0].Decision
+		}
+		if d == nil || d.Line != (Line{}) {
+			t.Errorf("%s: %+v", agent, d)
+		}
+	}
+}
+
 // What a trace says, word by word.
 func TestTraceText(t *testing.T) {
 	e := NewEngine(Options{

@@ -33,6 +33,14 @@ func TestQuickQuad(t *testing.T) {
 		checkQuad(t, text+" ")
 		checkQuad(t, text)
 	}
+	for n := range 1 << 16 { // short lines: each byte is one of these
+		for _, of := range []string{"1.", "1 ", ". "} {
+			checkQuad(t, short(n, of))
+			for _, more := range []string{" ", ".", " .", ". .. "} {
+				checkQuad(t, short(n, of)+more)
+			}
+		}
+	}
 	const of = "0123456789. :\x00/\xb0\xffa"
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2_000_000 { // texts that are nearly addresses
@@ -72,9 +80,19 @@ func TestFew(t *testing.T) {
 	}
 }
 
+// short is a line of 16 bytes, each of which is one of two by a bit of n.
+func short(n int, of string) string {
+	var b [16]byte
+	for i := range b {
+		b[i] = of[n>>i&1]
+	}
+	return string(b[:])
+}
+
 func FuzzQuad(f *testing.F) {
 	f.Add("203.0.113.7 - - [29")
 	f.Add("255.255.255.255 ")
 	f.Add("00000.000.0000. ")
+	f.Add("aaaaaaaaaaaa... ")
 	f.Fuzz(checkQuad)
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -46,6 +47,10 @@ func (n node) listFile(path string, list addressList) (entries []netip.Prefix, d
 		n.warnListFile(path)
 	}
 	n.doc.lists[path] = text
+	if strings.Trim(text, "\ufeff \t\r\n") == "" {
+		n.bad("is empty, as a download that failed leaves it: a file that shall hold no addresses yet has a comment")
+		return nil, ""
+	}
 	problems, warnings := len(n.doc.problems), len(n.doc.warnings)
 	entries, date = n.parseList(path, text, list)
 	n.doc.problems.shorten(problems+maxListProblems, "from here on %d more lines are bad")

@@ -181,6 +181,22 @@ P:3: allow = "x": must be an address or a range like "10.0.0.0/8"`,
 	}
 }
 
+// A download that failed must not empty a list; who wants it empty says so.
+func TestEmptyListFiles(t *testing.T) {
+	path := putList(t, "# nobody yet\n")
+	entry := fmt.Sprintf("\"file:%s\"", path)
+	doc := "allow = " + entry + "\ntrusted_proxies = " + entry + "\n" + base + "[deny]\nban = \"1d\"\nfrom = " + entry + "\n"
+	accept(t, doc)
+	for _, text := range []string{"", "\n", " \r\n\t\n", "\ufeff\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		const why = "is empty, as a download that failed leaves it: a file that shall hold no addresses yet has a comment"
+		v := render(filePrefix + path)
+		check(t, doc, nil, fmt.Sprintf("jails.toml:1: allow = %[1]s: %[2]s\njails.toml:2: trusted_proxies = %[1]s: %[2]s\njails.toml:11: deny.from = %[1]s: %[2]s", v, why))
+	}
+}
+
 // FuzzListFile checks that a line gives at most one entry or one problem, in
 // JSON all of it at most one for each two bytes, and that entries are usable as
 // they are.

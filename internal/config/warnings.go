@@ -20,6 +20,9 @@ func warn(doc *document, c *Config) {
 	warnForgotten(doc, c)
 	warnDenied(doc, c)
 	warnWanted(doc, c)
+	warnAgents(doc, c)
+	warnStrangers(doc, c)
+	warnKinds(doc, c)
 	warnNotify(doc, c)
 	warnSources(doc, c)
 }
@@ -109,8 +112,7 @@ func warnPlane(doc *document, c *Config) {
 	}
 }
 
-// warnFields is about conditions on what a log's format doesn't have, and about
-// agents that nearly all have.
+// warnFields is about conditions on what a log's format doesn't have.
 func warnFields(doc *document, c *Config) {
 	const nothing = "this matches nothing there"
 	lacks := func(at path, logs []string, field parser.Fields, what, so string) {
@@ -162,12 +164,6 @@ func warnFields(doc *document, c *Config) {
 		}
 	}
 	if c.Deny != nil && len(c.Deny.Agents) > 0 {
-		at := keyPath("deny", "agents")
-		lacks(at, all, parser.FieldAgent, "user agent", nothing)
-		for i, a := range c.Deny.Agents {
-			if len(a) < 3 {
-				doc.warn(at.elem(i), "%q occurs in the user agents of ordinary clients", a)
-			}
-		}
+		lacks(keyPath("deny", "agents"), all, parser.FieldAgent, "user agent", nothing)
 	}
 }

@@ -111,6 +111,21 @@ func TestWarnings(t *testing.T) {
 14: jails.x.where.not.false_crawler: format "common" of log "nginx" has no user agent: this matches nothing there
 14: jails.x.where.not.false_crawler: excludes all that where.false_crawler includes: the jail never counts anything
 16: wanted.up.agent: format "common" of log "nginx" has no user agent: this matches nothing there`},
+		{"agents of ordinary clients", enforced + "[deny]\nagents = [\"SafarI\", \"sqlmap\"]\nban = \"1d\"\n[wanted.up]\nagent = [\"x-check\",\n\"Mozilla/5.0\"]\nagent_only = true\nlimit = 9\nwindow = \"1s\"\n",
+			`10: deny.agents: "SafarI" occurs in the user agents of ordinary clients
+14: wanted.up.agent: "Mozilla/5.0" occurs in the user agents of ordinary clients: they all pass, up to the limit`},
+		{"ordinary clients that lie", enforced + "[wanted.up]\nagent = \"Mozilla\"\nfrom = \"203.0.113.7\"\n" + jail + "where = { false_crawler = true }\n",
+			`10: wanted.up.agent: "Mozilla" occurs in the user agents of ordinary clients: to false_crawler they all lie`},
+		{"ordinary clients that nobody asks about", enforced + "[wanted.up]\nagent = \"Mozilla\"\nfrom = \"203.0.113.7\"\n", ""},
+		{"a machine without its ranges", enforced + "[wanted.up]\nagent = [\n\"Googlebot\",\n\"bingbot\",\n\"GPTBot\"]\nfrom = \"googlebot\"\n[wanted.gpt]\nagent = \"GPTBot\"\nfrom = \"gptbot\"\n" + jail + "where = { false_crawler = true }\n",
+			`12: wanted.up.agent: no from has the ranges of bingbot: to false_crawler bingbot itself lies`},
+		{"ranges that may be a machine's", enforced + "[wanted.up]\nagent = \"bingbot\"\nfrom = [\"googlebot\", \"203.0.113.0/24\"]\n" + jail + "where = { false_crawler = true }\n", ""},
+		{"a machine without its ranges, which is an ordinary client", enforced + "[wanted.up]\nagent = \"bingbot\"\nfrom = \"googlebot\"\n", ""},
+		{"a crawler as a proxy", "trusted_proxies = [\"cloudflare\", \"googlebot\"]\n" + strings.Replace(base, "[jails", "format = \"nginx\"\n[jails", 1),
+			`1: trusted_proxies: googlebot is a crawler, and passes on nobody's requests: what a header from there says of the client would be believed
+5: jails.web.actions: no action enforces these bans: they are only logged`},
+		{"a proxy as a crawler", enforced + "[wanted.up]\nagent = \"Up\"\nfrom = [\"uptimerobot\", \"fastly\"]\n",
+			`11: wanted.up.from: fastly passes on requests of others: this proves only that somebody came through it`},
 		{"short agent", enforced + "[deny]\nagents = [\n\"sqlmap\",\n\"Mo\"]\nban = \"1d\"\n", `12: deny.agents: "Mo" occurs in the user agents of ordinary clients`},
 		{"paths that never match", enforced + jail + "where = { path = [\"/ok\", \"/.*\", \"/c/.\", \"/a//b\", \"~//\"], not = { path = \"/a/../b\" } }\n",
 			`13: jails.x.where.path: "/c/." never matches: //, /./ and /../ are resolved before paths are compared

@@ -119,11 +119,14 @@ func (b *batch) fill(from *block, copied bool) []int {
 	return ends
 }
 
-// reset empties a batch. What some long lines have made large isn't kept.
+// reset empties a batch. What some long lines have made large isn't kept, not by
+// what is left of lines before either.
 func (b *batch) reset() {
 	for _, buf := range []*[]byte{&b.copied, &b.texts} {
 		if *buf = (*buf)[:0]; cap(*buf) > 2*blockSize {
 			*buf = nil
+			clear(b.records)
+			clear(b.lines[:cap(b.lines)])
 		}
 	}
 	if b.lines = b.lines[:0]; b.lines == nil {
