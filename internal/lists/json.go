@@ -17,7 +17,7 @@ func isRange(path string) bool {
 	switch path {
 	case "[]", // texts in a list
 		".prefixes[].ipv4Prefix", ".prefixes[].ipv6Prefix", // Google; so do Bing, Apple, OpenAI and most others
-		".prefixes[].ip_prefix", ".prefixes[].ipv6_prefix", // as Amazon writes them
+		".prefixes[].ip_prefix", ".prefixes[].ipv6_prefix", ".ipv6_prefixes[].ipv6_prefix", // as Amazon writes them
 		".prefixes[]",
 		".addresses[]", ".ipv6_addresses[]", // Fastly
 		".result.ipv4_cidrs[]", ".result.ipv6_cidrs[]", // Cloudflare
