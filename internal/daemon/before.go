@@ -55,7 +55,7 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 		}
 		return l, nil
 	}
-	place, err := KernelPlaceOf(a, now, &d.iptablesRuns)
+	place, err := KernelPlaceOf(a, now, &d.iptablesRuns, u.Foreign != nil)
 	if err != nil {
 		return nil, err
 	}
