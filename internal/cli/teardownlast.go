@@ -35,7 +35,7 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 		a := &u.Places[i].Action
 		gone := false
 		switch {
-		case slices.ContainsFunc(list, func(x config.Action) bool { return x.SamePlace(a) }):
+		case !onlyKnownHere(&u.Places[i]) && slices.ContainsFunc(list, func(x config.Action) bool { return x.SamePlace(a) }):
 		case a.Type == config.TypeCommand && (used || err != nil):
 			fmt.Fprintf(p.Err, "warning: bans of action %s stay: the daemon with its state in %s runs, and may use it; stop it first\n", a.Name, stateDir)
 		case a.Type == config.TypeCommand:
@@ -57,6 +57,12 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// onlyKnownHere reports whether bans are known to be in a place that no program lists:
+// whoever clears the same place by the configuration doesn't know of them.
+func onlyKnownHere(place *config.UsedPlace) bool {
+	return place.Action.Type == config.TypeCommand && len(place.Action.Command.List) == 0 && len(place.Targets) > 0
 }
 
 // tearDownPlace removes what one action has in the kernel, and none of others. What
