@@ -53,6 +53,10 @@ type IptablesOptions struct {
 	// goes on until a while is calm.
 	Contested bool
 
+	// OursOnly has a teardown leave alone what is not as we make it: whoever has
+	// named it may have meant something else. See [ErrNotOurs].
+	OursOnly bool
+
 	Runs      *IptablesRuns // shared by all actions of a process; nil: its own
 	Protected Protected     // nil: nothing is
 	Size      int           // of each set of bans, at most; 0: DefaultSize

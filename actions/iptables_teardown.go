@@ -40,6 +40,11 @@ func TeardownIptablesPart(ctx context.Context, opt IptablesOptions, part Iptable
 	if err := t.connect(); err != nil {
 		return false, err
 	}
+	if t.opt.OursOnly && part&IptablesSets != 0 {
+		if err := t.setsOursOnly(); err != nil {
+			return false, err
+		}
+	}
 	err = inNetNS(t.opt.NetNS, func() error {
 		if part&IptablesChain == 0 {
 			return nil
@@ -53,6 +58,14 @@ func TeardownIptablesPart(ctx context.Context, opt IptablesOptions, part Iptable
 				return err
 			}
 			tools = slices.Concat(tools, other.tools)
+		}
+		for _, tool := range tools {
+			if !t.opt.OursOnly {
+				break
+			}
+			if err := tool.oursOnly(ctx, t.opt); err != nil {
+				return err
+			}
 		}
 		for _, tool := range tools {
 			yes, err := tool.remove(ctx, t.opt)

@@ -45,6 +45,10 @@ type NftablesOptions struct {
 	// chain: other chains still decide.
 	Allow []netip.Prefix
 
+	// OursOnly has Teardown leave a table alone that is not as we make it: whoever
+	// has named it may have meant another one. See [ErrNotOurs].
+	OursOnly bool
+
 	Protected Protected    // nil: nothing is
 	Size      int          // of each set of bans that are no networks, at most; 0: DefaultSize
 	NetNS     int          // descriptor of the network namespace to work in; 0: our own

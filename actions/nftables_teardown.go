@@ -28,6 +28,11 @@ func Teardown(ctx context.Context, opt NftablesOptions) (existed bool, err error
 	if table == nil {
 		return false, nil
 	}
+	if n.opt.OursOnly {
+		if err := n.oursOnly(table); err != nil {
+			return false, n.explain("look at", err)
+		}
+	}
 	n.conn.DelTable(table)
 	err = n.conn.Flush()
 	if errors.Is(err, unix.ENOENT) { // somebody was faster

@@ -35,7 +35,7 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 		a := &u.Places[i].Action
 		gone := false
 		switch {
-		case slices.ContainsFunc(list, func(x config.Action) bool { return x.SamePlace(a) }):
+		case !onlyKnownHere(&u.Places[i]) && slices.ContainsFunc(list, func(x config.Action) bool { return x.SamePlace(a) }):
 		case a.Type == config.TypeCommand && (used || err != nil):
 			fmt.Fprintf(p.Err, "warning: bans of action %s stay: the daemon with its state in %s runs, and may use it; stop it first\n", a.Name, stateDir)
 		case a.Type == config.TypeCommand:
@@ -44,7 +44,7 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 			errs = append(errs, failed)
 		default:
 			var failed error
-			gone, failed = tearDownPlace(ctx, p, a, list, runs)
+			gone, failed = tearDownPlace(ctx, p, a, list, runs, u.Foreign != nil)
 			errs = append(errs, failed)
 		}
 		if !gone {
@@ -59,10 +59,17 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 	return errors.Join(errs...)
 }
 
-// tearDownPlace removes what one action has in the kernel, and none of others. It
+// onlyKnownHere reports whether bans are known to be in a place that no program lists:
+// whoever clears the same place by the configuration doesn't know of them.
+func onlyKnownHere(place *config.UsedPlace) bool {
+	return place.Action.Type == config.TypeCommand && len(place.Action.Command.List) == 0 && len(place.Targets) > 0
+}
+
+// tearDownPlace removes what one action has in the kernel, and none of others. What
+// somebody else could have named, as foreign says, stays if it is not as we make it. It
 // reports whether nothing is left.
-func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []config.Action, runs *actions.IptablesRuns) (gone bool, err error) {
-	place, err := daemon.KernelPlaceOf(a, others, runs)
+func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []config.Action, runs *actions.IptablesRuns, foreign bool) (gone bool, err error) {
+	place, err := daemon.KernelPlaceOf(a, others, runs, foreign)
 	if err != nil {
 		return false, err
 	}
@@ -72,6 +79,10 @@ func tearDownPlace(ctx context.Context, p *Process, a *config.Action, others []c
 		return false, nil
 	}
 	existed, err := place.Teardown(ctx)
+	if errors.Is(err, actions.ErrNotOurs) {
+		fmt.Fprintf(p.Err, "warning: %s stays, as somebody else than root could have named it: %s\n", a.Place(), term.Escape(err.Error()))
+		return false, lock.Close()
+	}
 	if existed && err == nil {
 		fmt.Fprintln(p.Out, a.Place(), "removed, which an earlier configuration had")
 	}

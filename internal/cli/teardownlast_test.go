@@ -138,6 +138,28 @@ func TestTeardownOfAnotherConfigurationInUse(t *testing.T) {
 	s.want(0)
 }
 
+// Bans that programs of the configuration could not take out before are taken out,
+// though nothing lists them.
+func TestTeardownOfWhatIsKnownOfTheSamePlace(t *testing.T) {
+	s := newLastSite(t)
+	text, err := os.ReadFile(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := s.programs()
+	same.List = nil
+	s.write(s.config, strings.Replace(string(text), `unban = ["/bin/true"]
+list = ["/bin/true"]`, fmt.Sprintf("unban = [%q, %q]", same.Unban[0], same.Unban[1]), 1))
+	s.keep(config.UsedPlace{
+		Action:  config.Action{Name: "edge", Type: config.TypeCommand, Command: same},
+		Targets: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")},
+	})
+	if r := s.teardown(); r.code != exitOK || !s.hasRun() || !strings.Contains(r.out, "1 ban of action edge taken out") {
+		t.Errorf("exit code %d, run: %v, said %q", r.code, s.hasRun(), r.both)
+	}
+	s.want(0)
+}
+
 // want compares how many places are still kept.
 func (s *lastSite) want(n int) {
 	s.Helper()

@@ -104,6 +104,13 @@ func (u *UsedPlaces) read() error {
 	return nil
 }
 
+// SetAside gives the file another name, in the place of one that was set aside
+// before: the next list that is saved would replace what could not be used.
+func (u *UsedPlaces) SetAside() (path string, err error) {
+	path = u.Path + ".aside"
+	return path, os.Rename(u.Path, path)
+}
+
 // readOwnFile reads a file that only a daemon writes. What else somebody may have
 // put in its place is refused, as it could lead elsewhere, or never end: links,
 // pipes, devices.

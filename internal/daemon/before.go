@@ -19,9 +19,13 @@ func (d *daemon) placesBefore() (before []*leaving) {
 		return config.LoadPlaces(d.Config.StateDir)
 	})
 	if err != nil {
-		d.Log.Warn("whether an earlier daemon had other actions is not known: what these have put in stays, if there is any (see tailban teardown)", "err", err)
+		d.Log.Warn("whether an earlier daemon had other actions is not known: what these have put in stays, if there is any", "err", err)
+		if u != nil { // or the disk hangs
+			d.setAside(u)
+		}
 		return nil
 	}
+	unused := len(u.Bad) > 0
 	for _, err := range u.Bad {
 		d.Log.Warn("what an earlier daemon had somewhere is left alone, as no configuration can have it", "err", err)
 	}
@@ -34,12 +38,27 @@ func (d *daemon) placesBefore() (before []*leaving) {
 		if err != nil {
 			d.Log.Warn("bans of an action that is not used any more may be left, and are not looked after",
 				"action", p.Action.Name, "of", p.Action.Place(), "by_hand", removal(&p.Action), "err", err)
+			unused = true
 		}
 		if l != nil {
 			before = append(before, l)
 		}
 	}
+	if unused {
+		d.setAside(u)
+	}
 	return before
+}
+
+// setAside keeps a list of which a part is not used. It can't go on in the one that
+// this daemon writes, as nobody could tell then who has named what is in it.
+func (d *daemon) setAside(u *config.UsedPlaces) {
+	path, err := answer(loadPatience, errors.New("it takes too long: does the disk hang?"), u.SetAside)
+	if err != nil {
+		d.Log.Warn("the list of what an earlier daemon had can't be set aside, and is replaced", "path", u.Path, "err", err)
+		return
+	}
+	d.Log.Warn("the list of what an earlier daemon had is set aside, as not all of it is used", "path", path)
 }
 
 // placeBefore prepares to clear one place; nil: that is not to be done.
@@ -55,7 +74,7 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 		}
 		return l, nil
 	}
-	place, err := KernelPlaceOf(a, now, &d.iptablesRuns)
+	place, err := KernelPlaceOf(a, now, &d.iptablesRuns, u.Foreign != nil)
 	if err != nil {
 		return nil, err
 	}

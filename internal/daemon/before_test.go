@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tailban/tailban/internal/config"
@@ -170,6 +172,43 @@ func TestProgramsNamedBySomebodyElse(t *testing.T) {
 	r.journal.want(t, 1, "bans of an action that is not used any more may be left, and are not looked after", "action", "f")
 	if !f.holds("198.51.100.1") {
 		t.Error("it was run")
+	}
+	// What others have named is not named by us from then on, and is not lost.
+	if got := fmt.Sprint(s.places()); got != "[]" {
+		t.Errorf("kept are the places of %s", got)
+	}
+	if b, err := os.ReadFile(filepath.Join(s.state, "places.json.aside")); err != nil || !strings.Contains(string(b), f.held) {
+		t.Errorf("set aside is %q, %v", b, err)
+	}
+}
+
+// A list that can't be read, or is for a newer program, is not lost, and whatever is
+// there in its place keeps nothing from being kept.
+func TestStartSetsAsidePlacesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, put := range map[string]func(path string) error{
+		"newer":   func(path string) error { return os.WriteFile(path, []byte(`{"Version":2}`), 0o600) },
+		"damaged": func(path string) error { return os.WriteFile(path, []byte(`{`), 0o600) },
+		"pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"folder":  func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, t.TempDir())
+			path := filepath.Join(s.state, "places.json")
+			check(t, errors.Join(os.MkdirAll(s.state, 0o700), put(path)))
+			before, err := os.Lstat(path)
+			check(t, err)
+			r := newReloadableAt(t, s, s.config(logOnly))
+			r.stop()
+			r.journal.want(t, 1, "the list of what an earlier daemon had is set aside, as not all of it is used", "path", path+".aside")
+			if after, err := os.Lstat(path + ".aside"); err != nil || !os.SameFile(before, after) {
+				t.Errorf("it is not there: %v", err)
+			}
+			if got := fmt.Sprint(s.places()); got != "[]" {
+				t.Errorf("kept are the places of %s", got)
+			}
+		})
 	}
 }
 

@@ -18,18 +18,20 @@ type KernelPlace struct {
 }
 
 // KernelPlaceOf is the place of an action that the kernel enforces. Any other action
-// is an error.
-func KernelPlaceOf(a *config.Action, others []config.Action, runs *actions.IptablesRuns) (KernelPlace, error) {
+// is an error. If somebody else could have named it, as foreign says, only what is as
+// we make it is removed: it could be the host's own firewall that is named.
+func KernelPlaceOf(a *config.Action, others []config.Action, runs *actions.IptablesRuns, foreign bool) (KernelPlace, error) {
 	switch a.Type {
 	case config.TypeNftables:
 		o := nftablesOptions(a)
+		o.OursOnly = foreign
 		return KernelPlace{
 			Lock:     func() (*actions.TableLock, error) { return actions.LockTable(o.Table) },
 			Teardown: func(ctx context.Context) (bool, error) { return actions.Teardown(ctx, o) },
 		}, nil
 	case config.TypeIptables:
 		o, part := IptablesOptions(a), unshared(a, others)
-		o.Runs = runs
+		o.Runs, o.OursOnly = runs, foreign
 		return KernelPlace{
 			Lock:     func() (*actions.TableLock, error) { return actions.LockIptablesPart(o, part) },
 			Teardown: func(ctx context.Context) (bool, error) { return actions.TeardownIptablesPart(ctx, o, part) },

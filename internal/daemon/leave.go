@@ -163,6 +163,10 @@ func (d *daemon) clear(ctx context.Context, l *leaving) error {
 // all, if they take no more in one run.
 const atOnce = 32
 
+// inVain is after how many parts in a row of which some could not be taken out the
+// rest is left for the next try: the programs may work for none.
+const inVain = 8
+
 // unban has programs take out what they hold. Other programs may have put bans
 // into the same place since, and it can't be told whether they have: what their
 // action wants is banned again. If they take bans out in the very same way the
@@ -182,8 +186,9 @@ func (d *daemon) unban(ctx context.Context, l *leaving) error {
 	l.existed = l.existed || len(entries) > 0
 	l.left = nil
 	var failed error
+	vain := 0
 	for part := range slices.Chunk(targets, max(atOnce, c.Batch)) {
-		if ctx.Err() == nil && failed == nil {
+		if ctx.Err() == nil && vain < inVain {
 			part = slices.DeleteFunc(part, d.wanted(c))
 			err := l.programs.Apply(ctx, nil, part)
 			for _, e := range d.commands() { // those of now, not of when it began
@@ -191,9 +196,11 @@ func (d *daemon) unban(ctx context.Context, l *leaving) error {
 			}
 			if err == nil {
 				l.cleared += len(part)
+				vain = 0
 				continue
 			}
 			failed = err
+			vain++ // one that can't be taken out keeps no other in
 		}
 		l.left = append(l.left, part...)
 	}

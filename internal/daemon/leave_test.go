@@ -123,6 +123,40 @@ func TestReloadOfProgramsKeepsBans(t *testing.T) {
 	}
 }
 
+// A ban that the programs before can't take out keeps no other in: these go at the
+// first try.
+func TestReloadWithBansThatCannotBeTakenOut(t *testing.T) {
+	t.Parallel()
+	f, other := newFolder(t), newFolder(t)
+	s := newSite(t, t.TempDir())
+	r := newReloadableAt(t, s, s.config(atFirst+f.action("f", nil)+other.action("other", nil)))
+	for i := range 70 {
+		r.requests(fmt.Sprintf("198.51.100.%d", i+1), 1)
+	}
+	held := func() int {
+		names, err := os.ReadDir(f.held)
+		check(t, err)
+		return len(names)
+	}
+	wait(t, "the bans", func() bool { return held() == 70 })
+	tries := filepath.Join(f.dir, "tries")
+	f.program("unban", `echo "$2" >> `+tries+`; case "$2" in *.7|*.70) exit 1; esac; rm -f "$1/$2"`)
+	r.reload(atFirst + other.action("other", nil))
+	wait(t, "all others to be taken out", func() bool { return held() == 2 })
+	r.stop()
+	b, err := os.ReadFile(tries)
+	check(t, err)
+	seen := map[string]bool{}
+	again := false // one was tried once more
+	for line := range strings.Lines(string(b)) {
+		if again = again || seen[line]; again && !seen[line] {
+			t.Errorf("%q was first tried behind a second try of another:\n%s", line, b)
+			break
+		}
+		seen[line] = true
+	}
+}
+
 // An action that is gone takes its bans along, but as long as the programs before
 // need for it nobody waits for them: no other reload, and not who stops the
 // daemon. What is left then the next start takes out.

@@ -39,6 +39,7 @@ func (l *leaving) takeRest(ctx context.Context) {
 	for _, x := range l.before {
 		select {
 		case <-x.part.done:
+			l.programs.TakeOver(x.programs)
 		case <-ctx.Done():
 			return
 		}
