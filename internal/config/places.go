@@ -4,15 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/tailban/tailban/internal/access"
+	"github.com/tailban/tailban/internal/wholefile"
 )
 
 // placesFile is the name, in the state folder, of what tells where bans may be.
@@ -50,8 +49,12 @@ func SavePlaces(dir string, places []UsedPlace) error {
 	return nil
 }
 
-// maxPlaces is how large a list is read.
-const maxPlaces = 16 << 20
+// A list is read that is so large, of so many places: a daemon has a place for each
+// action, and remembers few others. Who takes bans out of them starts programs for each.
+const (
+	maxBytes  = 16 << 20
+	maxPlaces = 1000
+)
 
 // UsedPlaces are the places that a state folder tells of.
 type UsedPlaces struct {
@@ -83,7 +86,7 @@ func LoadPlaces(dir string) (*UsedPlaces, error) {
 }
 
 func (u *UsedPlaces) read() error {
-	data, err := readOwnFile(u.Path, maxPlaces)
+	data, err := wholefile.Read(u.Path, maxBytes)
 	if err != nil {
 		return err
 	}
@@ -93,6 +96,10 @@ func (u *UsedPlaces) read() error {
 	}
 	if list.Version != placesVersion {
 		return fmt.Errorf("%s is of version %d, and this is tailban for version %d", u.Path, list.Version, placesVersion)
+	}
+	if n := len(list.Places); n > maxPlaces {
+		u.Bad = append(u.Bad, fmt.Errorf("%s: only %d of %d places are looked at", u.Path, maxPlaces, n))
+		list.Places = list.Places[:maxPlaces]
 	}
 	for i := range list.Places {
 		if err := list.Places[i].problem(); err != nil {
@@ -109,35 +116,6 @@ func (u *UsedPlaces) read() error {
 func (u *UsedPlaces) SetAside() (path string, err error) {
 	path = u.Path + ".aside"
 	return path, os.Rename(u.Path, path)
-}
-
-// readOwnFile reads a file that only a daemon writes. What else somebody may have
-// put in its place is refused, as it could lead elsewhere, or never end: links,
-// pipes, devices.
-func readOwnFile(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link, which no daemon makes there", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || ok && st.Nlink != 1 {
-		return nil, fmt.Errorf("%s is no regular file with one name, as a daemon makes it", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d MiB", path, limit>>20)
-	}
-	return data, nil
 }
 
 // StateDir is where the state is of a daemon that runs by the configuration at

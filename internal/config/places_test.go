@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,6 +59,19 @@ func TestPlacesOfSomebodyElse(t *testing.T) {
 	}
 }
 
+// However long the list is: programs are started for each place.
+func TestTooManyPlaces(t *testing.T) {
+	dir := t.TempDir()
+	place := UsedPlace{Action: Action{Name: "a", Type: "nftables", Table: "tailban"}}
+	if err := SavePlaces(dir, slices.Repeat([]UsedPlace{place}, maxPlaces+3)); err != nil {
+		t.Fatal(err)
+	}
+	u, err := LoadPlaces(dir)
+	if err != nil || len(u.Places) != maxPlaces || len(u.Bad) != 1 || !strings.Contains(u.Bad[0].Error(), "only 1000 of 1003 places") {
+		t.Errorf("%d places, %d bad, %v", len(u.Places), len(u.Bad), err)
+	}
+}
+
 // What is no file of a daemon's is not read, and not waited for.
 func TestPlacesThatAreNoList(t *testing.T) {
 	for name, x := range map[string]struct {
@@ -76,7 +90,7 @@ func TestPlacesThatAreNoList(t *testing.T) {
 		"folder": {func(file string) error { return os.Mkdir(file, 0o700) }, "is no regular file"},
 		"large": {func(file string) error {
 			write(t, file, "")
-			return os.Truncate(file, maxPlaces+1)
+			return os.Truncate(file, maxBytes+1)
 		}, "is larger than 16 MiB"},
 		"newer":          {func(file string) error { write(t, file, `{"Version":2,"Places":[]}`); return nil }, "is of version 2"},
 		"more behind it": {func(file string) error { write(t, file, usedPrograms+"[]"); return nil }, "after top-level value"},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,10 +116,13 @@ func (a *alarms) change() {
 	}
 }
 
+// maxAlarms is how much is read of them.
+const maxAlarms = 1 << 20
+
 // loadAlarms takes up those of an earlier daemon. It is no reason not to start.
 func (d *daemon) loadAlarms() {
 	path := filepath.Join(d.Config.StateDir, alarmsFile)
-	b, err := answer(openPatience, errOpening, func() ([]byte, error) { return os.ReadFile(path) })
+	b, err := answer(openPatience, errOpening, func() ([]byte, error) { return wholefile.Read(path, maxAlarms) })
 	open := map[string]time.Time{}
 	if err == nil {
 		err = json.Unmarshal(b, &open)

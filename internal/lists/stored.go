@@ -7,13 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/tailban/tailban/internal/wholefile"
@@ -184,9 +182,12 @@ func idOf(ranges []netip.Prefix) string {
 // Load reads what is stored of a provider. It is nil if nothing is.
 func Load(stateDir, name string) (*Stored, error) {
 	path := filepath.Join(stateDir, Dir, name+".json")
-	data, err := read(path)
+	data, err := wholefile.Read(path, maxStored)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if info, e := os.Lstat(path); err == nil && e == nil && info.Mode().Perm()&0o022 != 0 {
+		err = fmt.Errorf("others can write to %s", path)
 	}
 	if err != nil {
 		return nil, err
@@ -199,29 +200,6 @@ func Load(stateDir, name string) (*Stored, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
-}
-
-// read reads a regular file that only its owner can write to.
-func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", path)
-	case info.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("others can write to %s", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxStored+1))
-	if err == nil && len(data) > maxStored {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxStored)
-	}
-	return data, err
 }
 
 // Save keeps it. The state folder must exist.

@@ -6,14 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/tailban/tailban/detector"
@@ -72,7 +69,7 @@ func (p *Prover) list(now time.Time) []stored {
 // file.
 func (p *Prover) Load() ([]detector.Answer, error) {
 	now := time.Now()
-	text, err := read(p.opt.File)
+	text, err := wholefile.Read(p.opt.File, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -99,23 +96,6 @@ func (p *Prover) Load() ([]detector.Answer, error) {
 		})
 	}
 	return out, nil
-}
-
-// read reads a regular file.
-func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return text, nil
 }
 
 // decode reads what encode writes. What could not be an answer is left out.

@@ -110,7 +110,7 @@ func TestLoad(t *testing.T) {
 				entry("fe80::1%x", `"a"`, time.Hour) + "," + entry("192.0.2.9", `"a\u001b[2J"`, time.Hour) + "]", "", ""},
 			{"cut off", `[{"client":`, "", "unexpected end of JSON input"},
 			{"empty", "", "", "unexpected end of JSON input"},
-			{"large", strings.Repeat(" ", maxFile+1), "", "is larger than 16777216 bytes"},
+			{"large", strings.Repeat(" ", maxFile+1), "", "is larger than 16 MiB"},
 		} {
 			o := options(t, nil, &syncbuf.Buffer{})
 			if err := os.WriteFile(o.File, []byte(tt.file), 0o600); err != nil {

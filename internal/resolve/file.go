@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
-	"syscall"
 
 	"github.com/tailban/tailban/internal/wholefile"
 )
@@ -24,7 +21,7 @@ const maxFile = 1 << 20
 // still asked for. A file that is not there is none; after any other error
 // nothing is taken up, and Run will replace the file.
 func (h *Hosts) Load() error {
-	text, err := read(h.opt.File)
+	text, err := wholefile.Read(h.opt.File, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -42,23 +39,6 @@ func (h *Hosts) Load() error {
 		}
 	}
 	return nil
-}
-
-// read reads a regular file.
-func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return text, nil
 }
 
 // decode reads what encode writes, and what else is JSON of that form.

@@ -96,7 +96,7 @@ func TestLoad(t *testing.T) {
 		{"cut off", `[{"name":"a.exa`, "", "unexpected end of JSON input"},
 		{"empty", "", "", "unexpected end of JSON input"},
 		{"no address", `[{"name":"a.example","addresses":["x"]}]`, "", "ParseAddr"},
-		{"large", strings.Repeat(" ", maxFile+1), "", "is larger than 1048576 bytes"},
+		{"large", strings.Repeat(" ", maxFile+1), "", "is larger than 1 MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "hosts.json")
