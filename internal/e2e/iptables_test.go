@@ -167,9 +167,13 @@ func TestByIptablesAndNftables(t *testing.T) {
 		l.run(words("explain 203.0.113.66"), "new  holds it", "old  holds it")
 
 		// A set that somebody else's rule looks into can't be made anew.
-		l.shell("iptables-" + variant + " -F TAILBAN-BAN; ipset destroy tailban4; ipset create tailban4 hash:net; " +
-			"iptables-" + variant + " -A OUTPUT -m set --match-set tailban4 dst -j DROP")
+		// Until it is there: the daemon may put its own back in between.
 		l.wait("one to fail", func() bool {
+			if !strings.Contains(l.shell("ipset list -t tailban4 || true"), "hash:net") {
+				l.shell("iptables-" + variant + " -F OUTPUT; iptables-" + variant + " -F TAILBAN-BAN; " +
+					"ipset destroy tailban4; ipset create tailban4 hash:net; " +
+					"iptables-" + variant + " -A OUTPUT -m set --match-set tailban4 dst -j DROP || true")
+			}
 			out, _ := l.command("status", "--check")
 			return strings.Contains(out, "tailban4")
 		})
