@@ -109,6 +109,17 @@ func evidenceOf(ev *parser.Event) parser.Event {
 	}
 }
 
+// askAgain asks for all whose decisions wait, as nothing is known or asked of them
+// any more.
+func (e *Engine) askAgain() {
+	for _, t := range e.postponed.order {
+		if w := e.postponed.clients[t.client]; w != nil && !w.ready && w.since == t.since && e.proofs.asked[t.client] == nil {
+			e.proofs.enqueue(t.client, asked{})
+			e.proofs.hurry(t.client)
+		}
+	}
+}
+
 // hasten has a client's decisions wait no longer.
 func (p *postponed) hasten(client netip.Addr) {
 	if w := p.clients[client]; w != nil && !w.ready {

@@ -270,9 +270,17 @@ func TestProofsAfterAReload(t *testing.T) {
 	if got, want := p.run("192.0.2.1 G 192.0.2.3 - G ? -"), "search, by DNS: x.googlebot.com; counted waits; asks 192.0.2.3"; got != want {
 		t.Errorf("with others: %s, want %s", got, want)
 	}
+	o.Wanted[0].Domains = []string{"googlebot.com"}
+	if got, want := p.run(". 192.0.2.4 G G G ?"), "counted BAN web; counted; counted; counted waits; asks 192.0.2.4"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	p.Use(Compile(o))
+	if got, want := p.run("- . ? +y.googlebot.com @40 ."), "asks 192.0.2.4"; got != want {
+		t.Errorf("a decision waits: %s, want %s", got, want)
+	}
 	p.Use(Compile(Options{}))
 	p.Use(Compile(o))
-	if st := p.ProofStats(); st.Proved != 1 || st.Unproved != 0 || st.Questions != 0 {
+	if st := p.ProofStats(); st.Proved != 2 || st.Unproved != 0 || st.Questions != 0 {
 		t.Errorf("after rules without: %+v", st)
 	}
 }
