@@ -20,6 +20,7 @@ type postponed struct {
 	order   []turnToWait // as they came; some may be gone
 	ready   []netip.Addr // that don't have to wait any longer; some may be gone
 	n       int          // decisions
+	crowds  crowds       // of these
 
 	refused, spared uint64
 }
@@ -63,7 +64,13 @@ func (p *postponed) waits(c *candidate, rule string) bool {
 		return false
 	}
 	w := p.clients[c.client]
-	return p.n < MaxPostponed || w != nil && w.has(rule)
+	return p.n < MaxPostponed && p.crowds.room(c.client) || w != nil && w.has(rule)
+}
+
+// count counts decisions against a client more, or fewer.
+func (p *postponed) count(client netip.Addr, n int) {
+	p.n += n
+	p.crowds.add(client, n)
 }
 
 // postpone puts a decision off, unless it is already.
@@ -73,7 +80,7 @@ func (e *Engine) postpone(v *Verdict, l *Log, c *candidate, rule string) {
 	if w == nil {
 		w = &waiting{since: c.moment()}
 		if p.clients == nil {
-			p.clients = map[netip.Addr]*waiting{}
+			p.clients, p.crowds = map[netip.Addr]*waiting{}, crowds{}
 		}
 		p.clients[c.client] = w
 		p.order = append(p.order, turnToWait{c.client, w.since})
@@ -86,7 +93,7 @@ func (e *Engine) postpone(v *Verdict, l *Log, c *candidate, rule string) {
 	of := *c.who // it is used for other lines
 	d.who = &of
 	w.decisions = append(w.decisions, d)
-	p.n++
+	p.count(c.client, 1)
 	v.Postponed++
 }
 
@@ -99,6 +106,17 @@ func evidenceOf(ev *parser.Event) parser.Event {
 	return parser.Event{
 		Time: ev.Time, Peer: ev.Peer, Method: text(ev.Method), Target: text(ev.Target), Host: text(ev.Host),
 		Proto: text(ev.Proto), Status: ev.Status, Bytes: ev.Bytes, Agent: text(ev.Agent), Partial: ev.Partial,
+	}
+}
+
+// askAgain asks for all whose decisions wait, as nothing is known or asked of them
+// any more.
+func (e *Engine) askAgain() {
+	for _, t := range e.postponed.order {
+		if w := e.postponed.clients[t.client]; w != nil && !w.ready && w.since == t.since && e.proofs.asked[t.client] == nil {
+			e.proofs.enqueue(t.client, asked{})
+			e.proofs.hurry(t.client)
+		}
 	}
 }
 
@@ -115,7 +133,7 @@ func (p *postponed) drop(client netip.Addr) (n int) {
 	if w := p.clients[client]; w != nil {
 		n = len(w.decisions)
 		p.spared += uint64(n)
-		p.n -= n
+		p.count(client, -n)
 		delete(p.clients, client)
 	}
 	return n
@@ -129,7 +147,7 @@ func (p *postponed) clear(in key, jail string) {
 		}
 		before := len(w.decisions)
 		w.decisions = slices.DeleteFunc(w.decisions, func(d putOff) bool { return jail == "" || d.rule == jail })
-		if p.n -= before - len(w.decisions); len(w.decisions) == 0 {
+		if p.count(client, len(w.decisions)-before); len(w.decisions) == 0 {
 			delete(p.clients, client)
 		}
 	}
@@ -195,7 +213,7 @@ func (e *Engine) Due(now int64, begin func(log string)) *Verdict {
 			left = append(left, *d)
 			continue
 		}
-		p.n--
+		p.count(client, -1)
 		e.ev.reset(&d.ev)
 		e.ownAt = d.at
 		e.at = &e.ownAt

@@ -13,6 +13,10 @@ const (
 	MaxQuestions = 1024   // clients that wait for an answer
 	MaxProved    = 10_000 // clients that have proved it
 	MaxUnproved  = 10_000 // clients that have not
+
+	// MaxTaken is how many clients of one network (a /16, a /32 of IPv6) are looked
+	// up at a time: those whose DNS is slow must not make all others wait.
+	MaxTaken = 8
 )
 
 // renewal is how long before its end a proof is asked for again: a machine that
@@ -59,6 +63,8 @@ type proofs struct {
 	// asked are those without an answer. Those that nobody has taken yet are in
 	// one of the queues; who has a decision put off is asked for first.
 	asked         map[netip.Addr]*asked
+	crowds        crowds               // of these
+	taken         map[netip.Prefix]int // of these, by network
 	urgent, queue []netip.Addr
 	dropped       uint64 // not asked, as there were too many
 }
@@ -84,19 +90,25 @@ func newProofs() *proofs {
 		known:   newExpiring[netip.Addr, proved](MaxProved, hash, none),
 		unknown: newExpiring[netip.Addr, unproved](MaxUnproved, hash, none),
 		asked:   map[netip.Addr]*asked{},
+		crowds:  crowds{},
+		taken:   map[netip.Prefix]int{},
 	}
 }
 
 // use has questions be about other domains. What was proved stays, as it is
-// compared with the domain of a machine each time.
-func (p *proofs) use(domains []string) {
+// compared with the domain of a machine each time. It reports whether they are
+// others: then nothing is asked any more.
+func (p *proofs) use(domains []string) (others bool) {
 	if slices.Equal(p.domains, domains) {
-		return
+		return false
 	}
 	p.domains, p.rules = domains, p.rules+1
 	p.unknown.forget(maxTime)
 	clear(p.asked)
+	clear(p.crowds)
+	clear(p.taken)
 	p.urgent, p.queue = nil, nil
+	return true
 }
 
 const maxTime = 1<<63 - 1
@@ -136,7 +148,10 @@ func (p *proofs) ask(client netip.Addr, now int64) standing {
 		return s
 	case !p.open(client, &s):
 		return s
-	case len(p.asked) >= MaxQuestions:
+	case !p.crowds.room(client):
+		p.dropped++
+		return standing{reason: "too many clients of its network wait for their names to be looked up"}
+	case len(p.asked) >= MaxQuestions && !p.makeRoom():
 		p.dropped++
 		return standing{reason: "too many clients wait for their names to be looked up"}
 	}
@@ -146,13 +161,55 @@ func (p *proofs) ask(client netip.Addr, now int64) standing {
 
 func (p *proofs) enqueue(client netip.Addr, a asked) {
 	p.asked[client] = &a
+	p.crowds.add(client, 1)
 	p.queue = append(p.queue, client)
+}
+
+// forget has a client not be asked for any more.
+func (p *proofs) forget(client netip.Addr) {
+	a := p.asked[client]
+	if a == nil {
+		return
+	}
+	delete(p.asked, client)
+	p.crowds.add(client, -1)
+	if !a.taken {
+		return
+	}
+	of := network(client)
+	if p.taken[of]--; p.taken[of] == 0 {
+		delete(p.taken, of)
+	}
+}
+
+// spareable reports whether somebody waits who can be asked for later, with his
+// next event, as nothing has been decided against him. He is the first in the
+// queue then.
+func (p *proofs) spareable() bool {
+	for ; len(p.queue) > 0; p.queue = p.queue[1:] {
+		if a := p.asked[p.queue[0]]; a != nil && !a.taken && !a.urgent {
+			return true
+		}
+	}
+	return false
+}
+
+// makeRoom makes room for one who may be about to be banned, by the one who has
+// waited longest and isn't.
+func (p *proofs) makeRoom() bool {
+	if !p.spareable() {
+		return false
+	}
+	p.dropped++
+	p.forget(p.queue[0])
+	p.queue = p.queue[1:]
+	return true
 }
 
 // renew asks again for a client whose proof ends soon, unless that has failed
 // just now, or others need the room more.
 func (p *proofs) renew(client netip.Addr, s *standing, now int64) {
-	if s.until-now > renewal || p.asked[client] != nil || len(p.asked) >= MaxQuestions/2 {
+	if s.until-now > renewal || p.asked[client] != nil || len(p.asked) >= MaxQuestions/2 || !p.crowds.room(client) {
 		return
 	}
 	if _, _, failed := p.unknown.get(client, now); !failed {
@@ -167,7 +224,7 @@ func (p *proofs) open(client netip.Addr, s *standing) bool {
 
 // wouldAsk reports whether ask would.
 func (p *proofs) wouldAsk(client netip.Addr, s *standing) bool {
-	return p.open(client, s) && len(p.asked) < MaxQuestions
+	return p.open(client, s) && p.crowds.room(client) && (len(p.asked) < MaxQuestions || p.spareable())
 }
 
 // hurry has a client that waits for its question to be taken be the next.
@@ -178,18 +235,24 @@ func (p *proofs) hurry(client netip.Addr) {
 	}
 }
 
-// next takes a question off the queues.
+// next takes a question off the queues. Those stay of whose network enough are
+// looked up.
 func (p *proofs) next() (Question, bool) {
 	for _, queue := range []*[]netip.Addr{&p.urgent, &p.queue} {
-		for len(*queue) > 0 {
-			client := (*queue)[0]
-			*queue = (*queue)[1:]
-			if a := p.asked[client]; a != nil && !a.taken {
-				a.taken = true
-				return Question{client, p.domains, p.rules}, true
+		*queue = slices.DeleteFunc(*queue, func(client netip.Addr) bool {
+			a := p.asked[client]
+			return a == nil || a.taken
+		})
+		for i, client := range *queue {
+			of := network(client)
+			if p.taken[of] >= MaxTaken {
+				continue
 			}
+			p.asked[client].taken = true
+			p.taken[of]++
+			*queue = slices.Delete(*queue, i, i+1)
+			return Question{client, p.domains, p.rules}, true
 		}
-		*queue = nil
 	}
 	return Question{}, false
 }
@@ -208,7 +271,7 @@ func (p *proofs) take(a *Answer) (of bool) {
 		}
 		p.unknown.put(a.Client, unproved{a.Result, a.Reason}, a.Until)
 	}
-	delete(p.asked, a.Client)
+	p.forget(a.Client)
 	return true
 }
 
@@ -293,9 +356,9 @@ func (e *Engine) Named(client netip.Addr, now int64) (Named, bool) {
 
 // ProofStats are counters and sizes of proofs by name.
 type ProofStats struct {
-	On        bool // a machine can be proved so
-	Questions int  // clients without an answer
-	Dropped   uint64
+	On        bool   // a machine can be proved so
+	Questions int    // clients without an answer
+	Dropped   uint64 // that were not asked, or given up for others
 	Proved    int
 	Unproved  int
 	Evicted   uint64 // of those proved

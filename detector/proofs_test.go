@@ -270,19 +270,30 @@ func TestProofsAfterAReload(t *testing.T) {
 	if got, want := p.run("192.0.2.1 G 192.0.2.3 - G ? -"), "search, by DNS: x.googlebot.com; counted waits; asks 192.0.2.3"; got != want {
 		t.Errorf("with others: %s, want %s", got, want)
 	}
+	o.Wanted[0].Domains = []string{"googlebot.com"}
+	if got, want := p.run(". 192.0.2.4 G G G ?"), "counted BAN web; counted; counted; counted waits; asks 192.0.2.4"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	p.Use(Compile(o))
+	if got, want := p.run("- . ? +y.googlebot.com @40 ."), "asks 192.0.2.4"; got != want {
+		t.Errorf("a decision waits: %s, want %s", got, want)
+	}
 	p.Use(Compile(Options{}))
 	p.Use(Compile(o))
-	if st := p.ProofStats(); st.Proved != 1 || st.Unproved != 0 || st.Questions != 0 {
+	if st := p.ProofStats(); st.Proved != 2 || st.Unproved != 0 || st.Questions != 0 {
 		t.Errorf("after rules without: %+v", st)
 	}
 }
 
+// flood is one of many clients, each of a network of its own.
+func flood(i int) string { return fmt.Sprintf("%d.%d.%d.7", 10+i%100, i/100%256, i/25600) }
+
 // A flood of claimants is bounded, can't push out who has proved it, and who gets
-// no place is an ordinary client. Who is about to be banned is asked for first.
+// no place is an ordinary client. Who is about to be banned is asked for first, and
+// gets the place of somebody who isn't.
 func TestProofsAreBounded(t *testing.T) {
 	p := newPlay(t, named(t))
 	p.run("192.0.2.1 @1 G ? +x.googlebot.com")
-	flood := func(i int) string { return fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255) }
 	for i := range MaxQuestions + 5 {
 		p.run(flood(i) + " G")
 	}
@@ -290,20 +301,28 @@ func TestProofsAreBounded(t *testing.T) {
 	if st.Questions != MaxQuestions || st.Dropped != 5 {
 		t.Errorf("%+v", st)
 	}
-	if got, want := p.run("203.0.113.9 G G G"), "counted; counted; counted BAN web (search: too many clients wait for their names to be looked up)"; got != want {
-		t.Errorf("no place left: %s, want %s", got, want)
+	if got, want := p.run("203.0.113.9 G G G"), "counted; counted; counted waits"; got != want {
+		t.Errorf("a place of another's: %s, want %s", got, want)
 	}
 	p.run(flood(77) + " G G")
-	if q, _ := p.Question(); q.Client != addr(flood(77)) {
-		t.Errorf("asked first: %v", q.Client)
+	for n, want := range []string{"203.0.113.9", flood(77), flood(6)} {
+		q, _ := p.Question()
+		if p.asked[want] = q; q.Client != addr(want) {
+			t.Errorf("asked as number %d: %v, want %s", n, q.Client, want)
+		}
 	}
-	if q, _ := p.Question(); q.Client != addr(flood(0)) {
-		t.Errorf("asked then: %v", q.Client)
+	p.run("203.0.113.9 - ?")
+	if got, want := p.run("203.0.113.10 G ?"), "counted; asks 203.0.113.10"; got != want {
+		t.Errorf("the last place: %s, want %s", got, want)
 	}
+	if got, want := p.run("203.0.113.11 G G G"), "counted; counted; counted BAN web (search: too many clients wait for their names to be looked up)"; got != want {
+		t.Errorf("all are being looked up: %s, want %s", got, want)
+	}
+	p.run("203.0.113.10 -")
 	for i := range 2 * MaxUnproved {
 		p.Answer(Answer{Question: Question{Client: addr(flood(i)), Rules: p.proofs.rules}, Result: Disproved, Until: p.now() + 2*dayOf})
 	}
-	if st := p.ProofStats(); st.Unproved != MaxUnproved || st.Proved != 1 || st.Forgotten != MaxUnproved || st.Questions != 0 {
+	if st := p.ProofStats(); st.Unproved != MaxUnproved || st.Proved != 1 || st.Forgotten != MaxUnproved+2 || st.Questions != 0 {
 		t.Errorf("%+v", st)
 	}
 	if got, want := p.run("192.0.2.1 G"), "search, by DNS: x.googlebot.com"; got != want {
@@ -324,7 +343,7 @@ func TestPostponedAreBounded(t *testing.T) {
 	p := newPlay(t, named(t))
 	n := 0
 	for i := range MaxPostponed {
-		n += strings.Count(p.run(fmt.Sprintf("10.0.%d.%d @1 t", i>>8, i&255)), "waits")
+		n += strings.Count(p.run(flood(i)+" @1 t"), "waits")
 	}
 	if got := p.run("203.0.113.9 t"); n != MaxPostponed || !strings.Contains(got, "BAN trap (search: its names are being looked up)") {
 		t.Errorf("%d wait, and then: %s", n, got)
@@ -494,6 +513,47 @@ func TestProofsAllocateNothing(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(90, next); n != 0 {
 			t.Errorf("%s: %v allocations a line", tt.why, n)
+		}
+	}
+}
+
+// Whoever has a network to himself, or many addresses, doesn't keep a machine from
+// proving itself: neither by questions, nor by look-ups that take long, nor by
+// decisions that wait.
+func TestClaimantsLeaveRoom(t *testing.T) {
+	for _, tt := range []struct {
+		why, address, path     string
+		taken, asked, waitLess int
+	}{
+		{"one /64 asks", "2001:db8:1:2::%x", "/", MaxTaken, 64, 64},
+		{"one /48 asks", "2001:db8:1:%x::1", "/", MaxTaken, 128, 1},
+		{"one /32 asks", "2001:db8:%x::1", "/", MaxTaken, 256, 1},
+		{"one /64 is to be banned", "2001:db8:1:2::%x", "/trap", MaxTaken, 64, 65},
+		{"one /48 is to be banned", "2001:db8:1:%x::1", "/trap", MaxTaken, 128, 129},
+		{"one /32 is to be banned", "2001:db8:%x::1", "/trap", MaxTaken, 256, 257},
+		{"all the world asks", "2%03x:db8::1", "/", MaxQuestions - 1, MaxQuestions, 1},
+	} {
+		p := newPlay(t, named(t))
+		p.sec = 1
+		for i := range 2000 {
+			p.request(fmt.Sprintf(tt.address, i+1), "Googlebot", tt.path)
+		}
+		if st := p.ProofStats(); st.Questions != tt.asked || st.Postponed >= tt.waitLess {
+			t.Errorf("%s: %d questions and %d decisions wait, want %d and less than %d", tt.why, st.Questions, st.Postponed, tt.asked, tt.waitLess)
+		}
+		for n := 1; n < tt.taken; n++ {
+			if _, ok := p.Question(); !ok {
+				t.Errorf("%s: there is no question %d", tt.why, n)
+			}
+		}
+		if got := p.run("@2 G G G"); got != "counted; counted; counted waits" {
+			t.Errorf("%s: a machine is %s", tt.why, got)
+		}
+		if got := p.run("?"); !strings.Contains(got, "asks "+p.client) || strings.Count(got, "asks") > 2 {
+			t.Errorf("%s: at last %s", tt.why, got)
+		}
+		if got := p.run("+x.googlebot.com G"); got != "search, by DNS: x.googlebot.com" {
+			t.Errorf("%s: then it is %s", tt.why, got)
 		}
 	}
 }

@@ -82,8 +82,8 @@ func (e *Engine) Use(r *Rules) (kept []string) {
 	if e.proofs == nil && len(r.domains) > 0 {
 		e.proofs = newProofs()
 	}
-	if e.proofs != nil {
-		e.proofs.use(r.domains)
+	if e.proofs != nil && e.proofs.use(r.domains) {
+		e.askAgain()
 	}
 	return kept
 }

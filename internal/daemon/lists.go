@@ -120,7 +120,9 @@ func (d *daemon) AcceptList(ctx context.Context, c control.Caller, r control.Acc
 	if p == nil || p.every == 0 {
 		return nil, &control.Error{Code: control.CodeRefused, Message: "no list is refreshed", Hint: "lists.refresh in the configuration has them refreshed"}
 	}
-	change, err := p.Accept(r.Name, r.ID)
+	change, err := answer(loadPatience, &control.Error{
+		Code: control.CodeBusy, Message: "it is not stored in time: does the disk hang?", Hint: "if it is stored later, a reload has it used",
+	}, func() (lists.Change, error) { return p.Accept(r.Name, r.ID) })
 	switch {
 	case errors.Is(err, refresh.ErrUnknown):
 		var names []string

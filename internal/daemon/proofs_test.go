@@ -198,7 +198,7 @@ func TestHangingDNSHoldsNothingUp(t *testing.T) {
 	t.Cleanup(func() { close(h.release) }) // comes before the daemon is ended
 	const claimants = 3 * prove.AtOnce
 	for i := range claimants {
-		s.write(crawl(fmt.Sprintf("198.51.100.%d", i), 3, time.Now()))
+		s.write(crawl(fmt.Sprintf("198.%d.100.7", i), 3, time.Now()))
 	}
 	s.requests("203.0.113.1", 3)
 	l.counted(3*claimants + 3)

@@ -20,7 +20,8 @@ import (
 
 // Bounds of what is looked up. Clients that are strangers have us do it.
 const (
-	AtOnce    = 32 // look-ups under way
+	AtOnce    = 32 // clients whose names are looked up for the first time
+	Again     = 8  // others, for which that has failed
 	PerSecond = 50 // look-ups that are begun
 
 	// Timeout is how long one look-up may take; patience all those of a client,
@@ -65,9 +66,8 @@ type Prover struct {
 	Questions chan detector.Question // taken when there is room; whoever sends some must take the answers
 	Answers   chan detector.Answer   // one for each
 
-	opt   Options
-	slots chan struct{} // holds a token for each look-up under way
-	pace  *rate.Limiter
+	opt  Options
+	pace *rate.Limiter
 
 	mu     sync.Mutex
 	stats  Stats
@@ -88,8 +88,7 @@ type Stats struct {
 // New makes a Prover. It reads nothing; see Load.
 func New(o Options) *Prover {
 	return &Prover{
-		Questions: make(chan detector.Question), Answers: make(chan detector.Answer), opt: o,
-		slots: make(chan struct{}, AtOnce), pace: rate.NewLimiter(PerSecond, 1),
+		Questions: make(chan detector.Question), Answers: make(chan detector.Answer), opt: o, pace: rate.NewLimiter(PerSecond, 1),
 		proved: map[netip.Addr]stored{}, saved: true,
 	}
 }
@@ -107,10 +106,14 @@ func (p *Prover) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { p.keepSaved(ctx) })
 	defer all.Wait()
-	busy := make(chan struct{}, AtOnce) // clients at a time: others wait where they can still be put in order
+	// A place is a client's until its look-ups are done. If each had to wait for a
+	// turn, those whose DNS is slow would have others wait twice, and too long. They
+	// have places of their own when they come again, for the same reason.
+	first := make(chan struct{}, AtOnce) // others wait where they can still be put in order
+	again := make(chan struct{}, Again)
 	for {
 		select {
-		case busy <- struct{}{}:
+		case first <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
@@ -118,9 +121,9 @@ func (p *Prover) Run(ctx context.Context) error {
 		case q := <-p.Questions:
 			all.Go(func() {
 				a := p.Look(ctx, q)
-				<-busy
+				<-first
 				if a.Result == detector.Unknown && sleep.For(ctx, pause) {
-					a = p.Look(ctx, q)
+					a = p.lookAgain(ctx, again, a)
 				}
 				p.answer(ctx, a)
 			})
@@ -128,6 +131,20 @@ func (p *Prover) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// lookAgain looks once more for what could not be found out, if there is a place
+// for that in time.
+func (p *Prover) lookAgain(ctx context.Context, places chan struct{}, failed detector.Answer) detector.Answer {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case places <- struct{}{}:
+	case <-ctx.Done():
+		return failed
+	}
+	defer func() { <-places }()
+	return p.Look(ctx, failed.Question)
 }
 
 // Look looks for the answer to a question once, and waits for that. How long it
@@ -177,21 +194,12 @@ var errNoTime = errors.New("no turn in time")
 // begin waits for the turn of a look-up, and returns the context that it has. done
 // must be called behind it.
 func (p *Prover) begin(ctx context.Context) (_ context.Context, done func(), err error) {
-	select {
-	case p.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, errNoTime
-	}
 	if p.pace.Wait(ctx) != nil {
-		<-p.slots
 		return nil, nil, errNoTime
 	}
 	p.mu.Lock()
 	p.stats.LookUps++
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
-	return ctx, func() {
-		cancel()
-		<-p.slots
-	}, nil
+	ctx, done = context.WithTimeout(ctx, Timeout)
+	return ctx, done, nil
 }

@@ -66,15 +66,16 @@ type Refresher struct {
 	opt    Options
 	client *http.Client
 
-	mu   sync.Mutex // of what follows; never held while something is fetched
-	list []*one
+	saving sync.Mutex // held while a list is changed, which takes as long as the disk
+	mu     sync.Mutex // of what is stored of each; never held for longer than a moment
+	list   []*one
 }
 
 // one is a list with what is known of it.
 type one struct {
 	List
 	built  *lists.Provider // as built in
-	stored *lists.Stored   // never nil
+	stored *lists.Stored   // never nil; what is in it isn't changed
 }
 
 // inUse is the list as it is used.
@@ -132,10 +133,10 @@ func (r *Refresher) Run(ctx context.Context) {
 
 // begin stores what is known as it is by now, and tells what waits.
 func (r *Refresher) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.saving.Lock()
+	defer r.saving.Unlock()
 	for _, l := range r.list {
-		if err := r.keep(l); err != nil {
+		if err := l.stored.Save(r.opt.StateDir); err != nil {
 			r.opt.Log.Warn("what is known of published ranges can't be stored", "list", l.Name, "err", err)
 		}
 		why := ""
@@ -164,9 +165,9 @@ func (r *Refresher) refresh(ctx context.Context, l *one) (changed bool) {
 	if ctx.Err() != nil {
 		return false // what failed, failed because of that
 	}
+	r.saving.Lock()
+	defer r.saving.Unlock()
 	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	before := *l.stored
 	after := before // which is in the place of it when it is stored
 	if err != nil {
@@ -175,21 +176,21 @@ func (r *Refresher) refresh(ctx context.Context, l *one) (changed bool) {
 		after.Latest, after.Checked, after.Failing = latest, now.UTC(), nil
 		after.Next = now.Add(r.opt.Every - r.opt.Every/10 + rand.N(r.opt.Every/5+1)).UTC()
 		after.Settle(l.built, l.Strict, now)
-		if before.Failing != nil {
-			r.opt.Log.Info("published ranges can be fetched again", "list", l.Name)
-		}
 	}
-	l.stored = &after
-	if err := r.keep(l); err != nil {
+	if err := after.Save(r.opt.StateDir); err != nil {
 		// What is used is what is stored, so that check and replay, and the next
 		// start, know it, too.
-		l.stored = &before
-		l.stored.Next = now.Add(Retry)
-		l.stored.Failing = failing(before.Failing, fmt.Errorf("what was fetched can't be stored, so it is not used: %w", err), now)
 		if before.Failing == nil {
 			r.opt.Log.Warn("published ranges can't be stored: those from before stay", "list", l.Name, "err", err)
 		}
+		before.Next = now.Add(Retry)
+		before.Failing = failing(before.Failing, fmt.Errorf("what was fetched can't be stored, so it is not used: %w", err), now)
+		r.set(l, &before)
 		return false
+	}
+	r.set(l, &after)
+	if before.Failing != nil && after.Failing == nil {
+		r.opt.Log.Info("published ranges can be fetched again", "list", l.Name)
 	}
 	return r.say(l, &before)
 }
@@ -236,8 +237,12 @@ func failing(before *lists.Failing, err error, now time.Time) *lists.Failing {
 	return f
 }
 
-// keep stores what is known of a list.
-func (r *Refresher) keep(l *one) error { return l.stored.Save(r.opt.StateDir) }
+// set has something else be what is stored of a list.
+func (r *Refresher) set(l *one, s *lists.Stored) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.stored = s
+}
 
 // say tells what is new about a list, and reports whether anything is.
 func (r *Refresher) say(l *one, before *lists.Stored) (changed bool) {
@@ -270,10 +275,10 @@ var (
 )
 
 // Accept uses ranges of a list that wait. With an id, only those of that id. They
-// are stored then; the caller has them used.
+// are stored then, which takes as long as the disk does; the caller has them used.
 func (r *Refresher) Accept(name, id string) (lists.Change, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.saving.Lock()
+	defer r.saving.Unlock()
 	i := slices.IndexFunc(r.list, func(l *one) bool { return l.Name == name })
 	if i < 0 {
 		return lists.Change{}, ErrUnknown
@@ -285,15 +290,13 @@ func (r *Refresher) Accept(name, id string) (lists.Change, error) {
 	case id != "" && id != w.ID:
 		return lists.Change{}, fmt.Errorf("%w: they have the id %s", ErrOther, w.ID)
 	}
-	before := l.stored
-	c := lists.Compare(l.inUse().Prefixes, before.Fresh())
-	after := *before
+	c := lists.Compare(l.inUse().Prefixes, l.stored.Fresh())
+	after := *l.stored
 	after.Accept(time.Now())
-	l.stored = &after
-	if err := r.keep(l); err != nil {
-		l.stored = before
+	if err := after.Save(r.opt.StateDir); err != nil {
 		return lists.Change{}, fmt.Errorf("store what is accepted: %w", err)
 	}
+	r.set(l, &after)
 	r.opt.Waits(name, "")
 	return c, nil
 }

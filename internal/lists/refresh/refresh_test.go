@@ -400,7 +400,8 @@ func TestNothingCanBeStored(t *testing.T) {
 				t.Errorf("asked again after %v", gap)
 			}
 		}
-		r.said(1, "published ranges can't be stored")
+		r.said(1, "published ranges can't be stored: those from before stay")
+		r.said(0, "can be fetched again")
 		if err := os.Mkdir(r.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -408,6 +409,7 @@ func TestNothingCanBeStored(t *testing.T) {
 		if !r.inUse("googlebot").Fetched {
 			t.Error("when it can be, it isn't used")
 		}
+		r.said(1, "can be fetched again")
 		r.stop()
 	})
 }
