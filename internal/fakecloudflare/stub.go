@@ -1,0 +1,4 @@
+package fakecloudflare
+
+type accessRule struct{}
+type ruleset struct{}
