@@ -10,7 +10,8 @@ import (
 
 const codeAuthentication = 10000
 
-// authenticate finds the token of a request, or the refusal of one that has none. A
+// authenticate finds the token of a request, or the refusal of one that has none, or
+// both where the token has ended. A
 // path below zones is refused with other codes than one below accounts, as observed.
 func (s *Server) authenticate(req *http.Request, now time.Time) (*Token, *answer) {
 	no := func(a answer) (*Token, *answer) { return nil, &a }
@@ -29,7 +30,8 @@ func (s *Server) authenticate(req *http.Request, now time.Time) (*Token, *answer
 			continue
 		}
 		if status := t.status(now); status != "active" {
-			return no(refuse(http.StatusUnauthorized, codeAuthentication, "Authentication error"))
+			_, bad := no(refuse(http.StatusUnauthorized, codeAuthentication, "Authentication error"))
+			return t, bad
 		}
 		return t, nil
 	}
@@ -61,24 +63,22 @@ func (t *Token) status(now time.Time) string {
 // may says whether a token has the permission of a route and reaches the account or
 // zone its path names. Permission to edit is permission to read.
 func (s *Server) may(t *Token, r route, vars map[string]string) bool {
-	acc, named := "", false
-	if id, has := vars["account"]; has {
-		acc, named = id, true
-		if s.accounts[id] == nil {
-			return false
-		}
+	if id, has := vars["account"]; has && (s.accounts[id] == nil || !t.reaches(id)) {
+		return false
 	}
-	if id, has := vars["zone"]; has {
-		z := s.zones[id]
-		if z == nil {
-			return false
-		}
-		acc, named = z.account.ID, true
-	}
-	if named && t.Accounts != nil && !slices.Contains(t.Accounts, acc) {
+	if id, has := vars["zone"]; has && (s.zones[id] == nil || !t.reaches(s.zones[id].account.ID)) {
 		return false
 	}
 	return t.has(permissionFor(r.perm, vars))
+}
+
+// forbidden is the refusal of what may denies: a zone nobody told the token of has a
+// code of its own.
+func (s *Server) forbidden(vars map[string]string) answer {
+	if id, has := vars["zone"]; has && s.zones[id] == nil {
+		return refuse(http.StatusForbidden, 9109, "Unauthorized to access requested resource")
+	}
+	return refuse(http.StatusForbidden, codeAuthentication, "Authentication error")
 }
 
 // permissionFor tells access rules of a zone from those of an account: they share
@@ -96,7 +96,7 @@ func permissionFor(p Permission, vars map[string]string) Permission {
 }
 
 func (t *Token) has(p Permission) bool {
-	if p == "" || t.Permissions == nil || slices.Contains(t.Permissions, p) {
+	if p == "" || p == anyState || t.Permissions == nil || slices.Contains(t.Permissions, p) {
 		return true
 	}
 	edit := Permission(strings.TrimSuffix(string(p), "Read") + "Edit")

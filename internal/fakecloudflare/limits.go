@@ -62,13 +62,13 @@ func (s *Server) admit(owner string, now time.Time) (wait time.Duration, left in
 	return 0, room - 1
 }
 
-// spend counts a request that changes n items of an account, or refuses it.
-func (s *Server) spend(a *account, now time.Time, n int) bool {
-	l := s.opt.Limits
-	if a.writes.room(now, l.ItemsWindow, l.Writes) < 1 || a.changes.room(now, l.ItemsWindow, l.ItemChanges) < n {
+// spend uses n of a quota of ItemsWindow, or says that they don't fit. A request that
+// changes items is counted also when another operation keeps it out: it is not known
+// whether the real API does so, and a client's budget must not depend on it.
+func (s *Server) spend(w *window, now time.Time, limit, n int) bool {
+	if w.room(now, s.opt.Limits.ItemsWindow, limit) < n {
 		return false
 	}
-	a.writes.add(now, 1)
-	a.changes.add(now, n)
+	w.add(now, n)
 	return true
 }

@@ -25,9 +25,12 @@ type operation struct {
 // accept takes an operation of n item changes in, or refuses it: one at a time in an
 // account, whatever lists they are for.
 func (s *Server) accept(c *call, a *account, op *operation, n int) answer {
+	if !s.spend(&a.writes, c.now, s.opt.Limits.Writes, 1) {
+		return s.limited(c)
+	}
 	last := c.now
 	if k := len(a.ops); k > 0 && !a.ops[k-1].done {
-		if !s.opt.Queue {
+		if !s.opt.Queue || k > maxQueue && !a.ops[k-1-maxQueue].done {
 			no := refuse(http.StatusTooManyRequests, codePending, "an outstanding bulk operation is in progress")
 			if s.opt.PendingRetry > 0 {
 				no.header = map[string]string{"Retry-After": strconv.Itoa(s.opt.PendingRetry)}
@@ -41,9 +44,8 @@ func (s *Server) accept(c *call, a *account, op *operation, n int) answer {
 			return refuse(http.StatusBadRequest, codeTooMany, "%s", text)
 		}
 	}
-	if !s.spend(a, c.now, n) {
-		c.rec.Limited = true
-		return refuse(http.StatusTooManyRequests, codeRateLimited, "you have been ratelimited please wait and try again")
+	if !s.spend(&a.changes, c.now, s.opt.Limits.ItemChanges, n) {
+		return s.limited(c)
 	}
 	delay := s.opt.Delay
 	if j := s.opt.DelayJitter; j > 0 {
@@ -60,6 +62,11 @@ func (s *Server) accept(c *call, a *account, op *operation, n int) answer {
 		result.status = http.StatusCreated
 	}
 	return result
+}
+
+func (s *Server) limited(c *call) answer {
+	c.rec.Limited = true
+	return refuse(http.StatusTooManyRequests, codeRateLimited, "you have been ratelimited please wait and try again")
 }
 
 // settle does the operations of an account whose time has come.

@@ -51,6 +51,7 @@ type Token struct {
 	Status      string // "active" if empty
 	Permissions []Permission
 	Accounts    []string // none: every account
+	OfAccount   bool     // owned by an account, not by a user: the two are verified at different paths
 	Expires     time.Time
 }
 
@@ -102,6 +103,8 @@ type Options struct {
 	ShortIPv6       bool // the rule of before July 2025: IPv6 only as networks of /12 to /64
 	EmptyAfter      bool // the last page has an empty cursor instead of none
 
+	FullIPv6 bool // access rules show IPv6 with all its zeros; not known which is real
+
 	Skew time.Duration // how far the API's own clock, in its answers, is ahead of Now
 	Slow time.Duration // how late an answer is with the fault SlowAnswer: 30 s if zero
 
@@ -112,14 +115,15 @@ type Options struct {
 const (
 	defaultDelay = 2 * time.Second
 	defaultSlow  = 30 * time.Second
-	keptOps      = 1000
+	keptOps      = 1000 // operations that are done and can still be asked about
+	maxQueue     = 100
 )
 
 func (o *Options) fill() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Accounts == nil {
+	if len(o.Accounts) == 0 {
 		o.Accounts = []Account{{ID: AccountID, Name: "Example", Zones: []Zone{{ID: ZoneID, Name: ZoneName}}}}
 	}
 	if o.Tokens == nil {

@@ -54,13 +54,17 @@ type route struct {
 	handle       handler
 }
 
-// open stands for "no token needed".
-const open Permission = "-"
+// What stands in a route for a permission: no token is needed, or any that is known,
+// also one that has ended.
+const (
+	open     Permission = "-"
+	anyState Permission = "*"
+)
 
 // routes has a path as the API writes it, below /client/v4/.
 func routes() []route {
-	lists := "accounts/{account}/rules/lists"
-	return []route{
+	lists, sets := "accounts/{account}/rules/lists", "zones/{zone}/rulesets"
+	all := []route{
 		{"GET", lists, ListsRead, (*Server).listLists},
 		{"POST", lists, ListsEdit, (*Server).createList},
 		{"GET", lists + "/bulk_operations/{op}", ListsRead, (*Server).getOperation},
@@ -72,21 +76,50 @@ func routes() []route {
 		{"PUT", lists + "/{list}/items", ListsEdit, (*Server).replaceItems},
 		{"DELETE", lists + "/{list}/items", ListsEdit, (*Server).removeItems},
 		{"GET", lists + "/{list}/items/{item}", ListsRead, (*Server).getItem},
+
+		{"GET", sets, ZoneWAFRead, (*Server).listRulesets},
+		{"POST", sets, ZoneWAFEdit, (*Server).createRuleset},
+		{"GET", sets + "/phases/{phase}/entrypoint", ZoneWAFRead, (*Server).entrypoint},
+		{"PUT", sets + "/phases/{phase}/entrypoint", ZoneWAFEdit, (*Server).updateEntrypoint},
+		{"GET", sets + "/{ruleset}", ZoneWAFRead, (*Server).getRuleset},
+		{"PUT", sets + "/{ruleset}", ZoneWAFEdit, (*Server).updateRuleset},
+		{"POST", sets + "/{ruleset}/rules", ZoneWAFEdit, (*Server).createRule},
+		{"PATCH", sets + "/{ruleset}/rules/{rule}", ZoneWAFEdit, (*Server).editRule},
+		{"DELETE", sets + "/{ruleset}/rules/{rule}", ZoneWAFEdit, (*Server).deleteRule},
+
+		{"GET", "user/tokens/verify", anyState, (*Server).verifyUser},
+		{"GET", "accounts/{account}/tokens/verify", anyState, (*Server).verifyAccount},
+		{"GET", "accounts", "", (*Server).listAccounts},
+		{"GET", "accounts/{account}", AccountSettings, (*Server).getAccount},
+		{"GET", "zones", "", (*Server).listZones},
+		{"GET", "zones/{zone}", ZoneRead, (*Server).getZone},
+		{"GET", "ips", open, (*Server).ips},
 	}
+	for _, of := range []string{"accounts/{account}", "zones/{zone}"} {
+		access := of + "/firewall/access_rules/rules"
+		all = append(all,
+			route{"GET", access, AccessRead, (*Server).listAccess},
+			route{"POST", access, AccessEdit, (*Server).createAccess},
+			route{"GET", access + "/{rule}", AccessRead, (*Server).getAccess},
+			route{"PATCH", access + "/{rule}", AccessEdit, (*Server).editAccess},
+			route{"DELETE", access + "/{rule}", AccessEdit, (*Server).deleteAccess},
+		)
+	}
+	return all
 }
 
 const prefix = "/client/v4/"
 
 // find gives the route of a request and what its path names; known says whether the
 // path exists with another method.
-func find(method, path string) (r route, vars map[string]string, known bool) {
+func (s *Server) find(method, path string) (r route, vars map[string]string, known bool) {
 	rest, under := strings.CutPrefix(path, prefix)
 	if !under {
 		return route{}, nil, false
 	}
 	have := strings.Split(rest, "/")
 next:
-	for _, r := range routes() {
+	for _, r := range s.routes {
 		want := strings.Split(r.path, "/")
 		if len(want) != len(have) {
 			continue
@@ -136,7 +169,7 @@ func (s *Server) serve(w http.ResponseWriter, req *http.Request) {
 // answer runs a call; the order of its steps is the real API's as far as it is known:
 // who is it, are there too many, what is it, may they, do it.
 func (s *Server) answer(c *call, tooBig bool) answer {
-	r, vars, known := find(c.req.Method, c.req.URL.Path)
+	r, vars, known := s.find(c.req.Method, c.req.URL.Path)
 	token, no := s.authenticate(c.req, c.now)
 	owner := "nobody"
 	if token != nil {
@@ -163,10 +196,10 @@ func (s *Server) answer(c *call, tooBig bool) answer {
 		a = refuse(http.StatusRequestEntityTooLarge, 10013, "request body too large")
 	case r.perm == open:
 		a = r.handle(s, c)
-	case no != nil:
+	case no != nil && (r.perm != anyState || token == nil):
 		a = *no
 	case !s.may(token, r, vars):
-		a = refuse(http.StatusForbidden, codeAuthentication, "Authentication error")
+		a = s.forbidden(vars)
 	default:
 		c.token, c.vars = token, vars
 		a = r.handle(s, c)

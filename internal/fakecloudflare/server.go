@@ -12,6 +12,7 @@ import (
 type Server struct {
 	mu       sync.Mutex
 	opt      Options
+	routes   []route
 	rng      *rand.Rand // ids and jitter
 	accounts map[string]*account
 	zones    map[string]*zone
@@ -27,7 +28,7 @@ type account struct {
 	ops       []*operation // in the order of their acceptance; the last keptOps of the done ones
 	writes    window       // requests that changed items
 	changes   window       // the items they changed
-	access    []*accessRule
+	access    accessSet
 	rulesUsed int // access rules of the account and of its zones
 }
 
@@ -35,7 +36,7 @@ type zone struct {
 	Zone
 	account *account
 	rules   *ruleset // nil until somebody makes it
-	access  []*accessRule
+	access  accessSet
 }
 
 // New makes a double with empty lists and no rules.
@@ -43,6 +44,7 @@ func New(o Options) *Server {
 	o.fill()
 	s := &Server{
 		opt:      o,
+		routes:   routes(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 1)),
 		accounts: make(map[string]*account),
 		zones:    make(map[string]*zone),

@@ -1,4 +1,0 @@
-package fakecloudflare
-
-type accessRule struct{}
-type ruleset struct{}
