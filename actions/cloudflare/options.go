@@ -1,0 +1,66 @@
+package cloudflare
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/tailban/tailban/actions"
+)
+
+// Options of an Action. Account, Token, List and Instance are required.
+type Options struct {
+	API      string                 // without a slash at the end; "": DefaultAPI
+	Account  string                 // its id
+	Token    func() (string, error) // read for each request, so that it can be changed
+	List     string                 // name of the list
+	Create   bool                   // make the list if it isn't there
+	Instance string                 // who we are, among those who use the list
+
+	SyncEvery time.Duration // between writes; 0: DefaultSyncEvery
+	Capacity  int           // items that fit into the account's lists; 0: DefaultCapacity
+	Budget    Budget        // zero: the defaults
+
+	Protected actions.Protected // nil: nothing is
+	Log       *slog.Logger      // nil: none
+
+	Transport http.RoundTripper // nil: http.DefaultTransport
+	Now       func() time.Time  // nil: time.Now
+}
+
+// Defaults of Options.
+const (
+	DefaultSyncEvery = 15 * time.Second
+	DefaultCapacity  = 10_000 // of plans below Enterprise
+)
+
+func (o *Options) now() time.Time { return o.Now() }
+
+func (o *Options) fillIn() error {
+	if o.Account == "" || o.Token == nil || o.List == "" || !isInstance(o.Instance) {
+		return errors.New("account, token, list and instance are required")
+	}
+	if o.API == "" {
+		o.API = DefaultAPI
+	}
+	if o.SyncEvery <= 0 {
+		o.SyncEvery = DefaultSyncEvery
+	}
+	if o.Capacity <= 0 {
+		o.Capacity = DefaultCapacity
+	}
+	if o.Budget.Requests <= 0 {
+		o.Budget.Requests = DefaultRequests
+	}
+	if o.Budget.Changes <= 0 {
+		o.Budget.Changes = DefaultChanges
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}
