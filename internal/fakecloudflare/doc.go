@@ -13,4 +13,16 @@
 // Where the real API's behaviour is not known (the code of a refusal, whether a full
 // list is refused at the request or by its operation), there is an option, and the
 // comment there says so. A client has to be right with each.
+//
+// A test makes a double, gives its Transport to a client, and asks afterwards:
+//
+//	s := fakecloudflare.New(fakecloudflare.Options{Seed: 7})
+//	client := &http.Client{Transport: s.Transport()} // with fakecloudflare.Secret as token
+//	s.AddForeignItems("banned", fakecloudflare.Item{IP: "192.0.2.9", Comment: "of a person"})
+//	s.SetFaults(0.02, fakecloudflare.AllFaults()...)
+//	…
+//	s.NoFaults()
+//	s.Items("banned")           // what the list holds
+//	s.Blocked(addr, time.Now()) // what the edge does
+//	s.Requests()                // what it took
 package fakecloudflare

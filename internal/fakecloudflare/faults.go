@@ -9,8 +9,8 @@ import (
 // A Fault is what goes wrong with a request.
 type Fault int
 
-// The faults up to ResetBefore happen before anything is done, those after it when
-// all is done and only the answer suffers: trying again has to be harmless.
+// The faults up to ResetBefore happen before anything is done, those from ResetAfter
+// on when all is done and only the answer suffers: trying again has to be harmless.
 const (
 	NoFault       Fault = iota
 	InternalError       // 500 with a page in HTML
@@ -24,12 +24,14 @@ const (
 	GatewayTimeout // 504 with a page in HTML
 	CutAnswer      // the JSON stops in the middle
 	SlowAnswer     // the answer comes after Options.Slow
+
+	FailedOperation // a change of items is taken in, and its operation fails; of no effect on others
 	numFaults
 )
 
 func (f Fault) String() string {
 	return [...]string{"none", "internal error", "bad gateway", "no success", "false auth error", "false limit",
-		"reset before", "reset after", "gateway timeout", "cut answer", "slow answer"}[f]
+		"reset before", "reset after", "gateway timeout", "cut answer", "slow answer", "failed operation"}[f]
 }
 
 // AllFaults gives every fault there is.
@@ -42,7 +44,9 @@ func AllFaults() []Fault {
 }
 
 // Applied says whether a request with this fault has its effect all the same.
-func (f Fault) Applied() bool { return f == NoFault || f > ResetBefore }
+func (f Fault) Applied() bool {
+	return f == NoFault || f > ResetBefore && f != FailedOperation
+}
 
 // page is what a proxy between client and API answers by itself.
 func (f Fault) page() (string, bool) {

@@ -18,6 +18,7 @@ type operation struct {
 	remove  []string
 
 	starts, ends time.Time
+	doomed       bool // it fails whatever it is
 	done         bool
 	failure      string
 }
@@ -51,6 +52,7 @@ func (s *Server) accept(c *call, a *account, op *operation, n int) answer {
 	if j := s.opt.DelayJitter; j > 0 {
 		delay += time.Duration(s.rng.Int64N(int64(j)))
 	}
+	op.doomed = c.rec.Fault == FailedOperation
 	op.id, op.starts, op.ends = s.newID(), last.Add(delay/2), last.Add(delay)
 	a.ops = append(a.ops, op)
 	if len(a.ops) > keptOps && a.ops[0].done {
@@ -86,6 +88,9 @@ func (s *Server) apply(a *account, op *operation) string {
 	l := op.list
 	if !slices.Contains(a.lists, l) {
 		return "list was deleted"
+	}
+	if op.doomed {
+		return "internal error"
 	}
 	if text := s.overflow(a, op); text != "" {
 		return text

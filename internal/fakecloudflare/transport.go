@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"syscall"
 )
 
@@ -28,19 +27,33 @@ func (t transport) RoundTrip(req *http.Request) (res *http.Response, err error) 
 		in.Body = http.NoBody
 	}
 	defer func() {
-		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // net/http compares so, too
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
 			res = nil
 			if err = req.Context().Err(); err == nil {
 				err = fmt.Errorf("read: %w", syscall.ECONNRESET)
 			}
-		} else if p != nil {
+		default:
 			panic(p)
 		}
 	}()
-	w := httptest.NewRecorder()
+	w := &memoryWriter{head: make(http.Header), status: http.StatusOK}
 	t.s.serve(w, in)
-	res = w.Result()
-	res.Request = req
-	res.Body = io.NopCloser(bytes.NewReader(w.Body.Bytes()))
-	return res, nil
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.head, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: req,
+	}, nil
 }
+
+// A memoryWriter takes a handler's answer.
+type memoryWriter struct {
+	head   http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *memoryWriter) Header() http.Header         { return w.head }
+func (w *memoryWriter) WriteHeader(status int)      { w.status = status }
+func (w *memoryWriter) Write(b []byte) (int, error) { return w.body.Write(b) }
