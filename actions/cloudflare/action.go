@@ -62,6 +62,7 @@ type Stats struct {
 	Changes  uint64 // items that they changed
 	Waiting  int    // bans that waited for the budget at the last write
 	Removed  uint64 // items that were removed as their time was over
+	Unused   bool   // no rule uses the list
 }
 
 var (
@@ -81,6 +82,11 @@ func New(o Options) (*Action, error) {
 		opt: o, log: o.Log, ledger: newLedger(o.Budget, o.now), look: firstLook, tidyEvery: tidyEvery,
 		work: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{},
+	}
+	if o.Memory != "" {
+		if err := a.ledger.load(o.Memory); err != nil {
+			a.log.Warn("what is left of the budgets for Cloudflare is not known: they count from now on", slog.Any("err", err))
+		}
 	}
 	a.client = newClient(&a.opt, a.ledger)
 	return a, nil
@@ -124,7 +130,7 @@ func (a *Action) findList(ctx context.Context, create bool) error {
 	l, all, err := a.client.findList(ctx, a.opt.List)
 	if err == nil && l == nil {
 		if !create {
-			return actions.Permanent(fmt.Errorf("Cloudflare: account %s has no list %q: make one of the kind IP, or set create_list = true", a.opt.Account, a.opt.List))
+			return actions.Permanent(fmt.Errorf("cloudflare: account %s has no list %q: make one of the kind IP, or set create_list = true", a.opt.Account, a.opt.List))
 		}
 		l, err = a.client.newList(ctx, a.opt.List, "bans by tailban")
 		if err == nil {
@@ -135,7 +141,7 @@ func (a *Action) findList(ctx context.Context, create bool) error {
 		return err
 	}
 	if l.kind != "ip" {
-		return actions.Permanent(fmt.Errorf("Cloudflare: the list %q is one of %s, not of addresses", a.opt.List, l.kind))
+		return actions.Permanent(fmt.Errorf("cloudflare: the list %q is one of %s, not of addresses", a.opt.List, l.kind))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -317,6 +323,7 @@ func (a *Action) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.stats
+	s.Unused = a.unused
 	s.Requests, s.Items, s.Others = sent, a.cache.mine, len(a.cache.items)-a.cache.mine
 	now := a.opt.now()
 	for p, w := range a.wanted {

@@ -71,7 +71,7 @@ func (b *bucket) wait(n float64, now time.Time) time.Duration {
 
 func (b *bucket) usage(now time.Time) Usage {
 	b.fill(now)
-	return Usage{Name: b.name, Unit: b.unit, Used: int64(b.size - b.tokens), Limit: int64(b.size)}
+	return Usage{Name: b.name, Unit: b.unit, Used: int64(b.size - max(0, b.tokens)), Limit: int64(b.size)}
 }
 
 // Shares of a budget, in percent, from which its use is warned of.
@@ -107,6 +107,12 @@ type ledger struct {
 	requests *bucket
 	changes  *bucket
 	writes   *bucket
+
+	path    string // of the file; "": there is none
+	unsaved int    // requests since it was written
+	keepErr error  // why it could not be written
+
+	keepNews bool // that has changed, and nobody was told
 }
 
 func newLedger(b Budget, now func() time.Time) *ledger {
@@ -125,12 +131,14 @@ func (l *ledger) request(write bool) (wait time.Duration) {
 	defer l.mu.Unlock()
 	now := l.now()
 	wait = l.requests.wait(1, now)
-	if write {
-		wait = max(wait, l.writes.wait(1, now))
+	if inWrites := l.writes.wait(1, now); write {
+		wait = max(wait, inWrites)
 	}
 	if wait > 0 {
 		return wait
 	}
+	l.keep(now, false)
+	l.unsaved++
 	l.requests.tokens--
 	if write {
 		l.writes.tokens--
@@ -142,9 +150,13 @@ func (l *ledger) request(write bool) (wait time.Duration) {
 func (l *ledger) change(n int) (got int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changes.fill(l.now())
-	got = min(n, int(l.changes.tokens))
+	now := l.now()
+	l.requests.fill(now)
+	l.writes.fill(now)
+	l.changes.fill(now)
+	got = min(n, max(0, int(l.changes.tokens)))
 	l.changes.tokens -= float64(got)
+	l.keep(now, got > 0)
 	return got
 }
 

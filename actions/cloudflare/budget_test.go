@@ -2,6 +2,8 @@ package cloudflare_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -137,4 +139,36 @@ func TestCapacity(t *testing.T) {
 		e.holds(want...)
 		e.said("not enforced, trying", 0)
 	})
+}
+
+// TestBudgetOutlivesRestarts is that starting again and again gives no request more.
+func TestBudgetOutlivesRestarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "budget")
+	now := time.Unix(0, 0)
+	made, changed := 0, 0
+	for range 50 {
+		l := cloudflare.NewLedger(cloudflare.Budget{Requests: 100, Changes: 1000}, func() time.Time { return now })
+		if err := l.Load(path); err != nil {
+			t.Fatal(err)
+		}
+		for range 7 {
+			if l.Request(false) == 0 {
+				made++
+			}
+		}
+		changed += l.Change(30)
+	}
+	if made > 50 || changed > 500 {
+		t.Errorf("%d requests and %d changes at once, want 50 and 500 at most", made, changed)
+	}
+	if made < 20 || changed < 480 {
+		t.Errorf("%d requests and %d changes: the restarts have cost more than they may", made, changed)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := cloudflare.NewLedger(cloudflare.Budget{Requests: 100, Changes: 1000}, func() time.Time { return now })
+	if err := l.Load(path); err == nil || l.Request(false) != 0 {
+		t.Errorf("a file that can't be read: %v", err)
+	}
 }

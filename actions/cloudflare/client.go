@@ -75,7 +75,7 @@ func (c *client) once(ctx context.Context, step string, write bool, f func(conte
 	}
 	token, err := c.token()
 	if err != nil {
-		return fmt.Errorf("Cloudflare: %s: %w", step, err)
+		return fmt.Errorf("cloudflare: %s: %w", step, err)
 	}
 	if err = c.through.admit(ctx, token, write); err == nil {
 		err = f(ctx, option.WithAPIToken(token))

@@ -50,7 +50,7 @@ type Error struct {
 // say is cut, and the token taken out.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("Cloudflare: ")
+	b.WriteString("cloudflare: ")
 	if e.Step != "" {
 		b.WriteString(e.Step + ": ")
 	}

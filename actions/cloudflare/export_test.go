@@ -5,7 +5,6 @@ import "time"
 // Quicken shortens the pauses, for tests in real time.
 func (a *Action) Quicken(d time.Duration) { a.look, a.tidyEvery = d, d }
 
-// Tidied calls what Run does when something is over.
 var (
 	ParseTag = parseTag
 	NewTag   = func(instance string, until time.Time) string { return tag{instance, until}.String() }
@@ -19,6 +18,7 @@ type Ledger = ledger
 
 var NewLedger = newLedger
 
+func (l *ledger) Load(path string) error             { return l.load(path) }
 func (l *ledger) Change(n int) int                   { return l.change(n) }
 func (l *ledger) Request(write bool) time.Duration   { return l.request(write) }
 func (l *ledger) Crossed(f func(u Usage, share int)) { l.crossed(f) }

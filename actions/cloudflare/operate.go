@@ -27,7 +27,7 @@ const (
 )
 
 // errFull is of an operation that failed for want of room.
-var errFull = fmt.Errorf("Cloudflare: the account's lists are full: %w", actions.ErrFull)
+var errFull = fmt.Errorf("cloudflare: the account's lists are full: %w", actions.ErrFull)
 
 // operate begins a bulk operation and waits until it is completed. The account has
 // one at a time, so that of another host, or one of ours from before a crash, is
@@ -55,7 +55,7 @@ func (a *Action) operate(ctx context.Context, items int, begin func() (id string
 	return a.failed(err)
 }
 
-var errSlow = fmt.Errorf("Cloudflare: a change of the list is not done within %v", operateFor)
+var errSlow = fmt.Errorf("cloudflare: a change of the list is not done within %v", operateFor)
 
 // start tries to begin an operation until no other is under way.
 func (a *Action) start(ctx context.Context, begin func() (string, error)) (id string, err error) {
@@ -145,4 +145,7 @@ func (a *Action) warnUsage() {
 		a.log.Warn("much of a budget for Cloudflare is used: when it is all used, bans wait",
 			slog.String("budget", u.Name), slog.Int("percent", percent), slog.Int64("used", u.Used), slog.Int64("of", u.Limit))
 	})
+	if err, news := a.ledger.keepFails(); news && err != nil {
+		a.log.Warn("what is left of the budgets for Cloudflare can't be written down: a restart would not know of it", slog.Any("err", err))
+	}
 }

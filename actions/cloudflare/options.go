@@ -22,6 +22,10 @@ type Options struct {
 	Capacity  int           // items that fit into the account's lists; 0: DefaultCapacity
 	Budget    Budget        // zero: the defaults
 
+	// Memory is the path of a file for what is left of the budgets, so that no
+	// restart makes them larger; "": it is kept in memory only.
+	Memory string
+
 	Protected actions.Protected // nil: nothing is
 	Log       *slog.Logger      // nil: none
 

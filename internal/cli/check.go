@@ -51,7 +51,7 @@ the groups of its unit.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkNotify(cfg, who)) {
+			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkTokens(cfg, who), checkNotify(cfg, who)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
 			return describe(p.Out, *path, cfg)
@@ -217,6 +217,9 @@ func actionText(a *config.Action) string {
 	switch {
 	case a.Command != nil:
 		return fmt.Sprintf("by %s, compared every %s", a.Command.Ban[0], config.FormatDuration(a.Reconcile))
+	case a.Cloudflare != nil:
+		c := a.Cloudflare
+		return fmt.Sprintf("list %s of account %s, written every %s, compared every %s", c.List, c.Account, config.FormatDuration(c.SyncEvery), config.FormatDuration(a.Reconcile))
 	case !a.Kernel():
 		return "bans are logged, nothing is enforced"
 	}

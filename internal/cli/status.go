@@ -304,6 +304,12 @@ func actionsTable(st *control.Status) *table {
 		if r := x.Programs; r != nil && r.Failures > 0 {
 			t.note("programs run: %s, that failed: %s, of these by taking too long: %s", words.Thousands(r.Runs), words.Thousands(r.Failures), words.Thousands(r.Timeouts))
 		}
+		if g := x.Edge; g != nil {
+			t.note("%s", edgeText(g))
+			if g.Unused {
+				t.note("no rule at Cloudflare uses the list %s, so it keeps nobody away", g.List)
+			}
+		}
 		if x.Cut != nil {
 			t.note("%s", cutText(x.Cut))
 		}
@@ -322,6 +328,19 @@ func arrivedText(a *control.ActionStatus) string {
 	text := "requests of banned clients that still arrived: " + words.Thousands(a.Seen)
 	if a.SeenForwarded > 0 {
 		text += ", through a proxy: " + words.Thousands(a.SeenForwarded)
+	}
+	return text
+}
+
+// edgeText tells of a list at Cloudflare.
+func edgeText(g *control.EdgeStatus) string {
+	text := fmt.Sprintf("list %s: %s of this host, %s of others", g.List, many(g.Items, "item"), words.Thousands(g.Others))
+	if g.Covered > 0 {
+		text += fmt.Sprintf(", which ban %s of its targets", words.Thousands(g.Covered))
+	}
+	text += fmt.Sprintf("; requests: %s, writes: %s, items changed: %s", words.Thousands(g.Requests), words.Thousands(g.Writes), words.Thousands(g.Changes))
+	if g.Waiting > 0 {
+		text += "; changes that wait for the budget: " + words.Thousands(g.Waiting)
 	}
 	return text
 }

@@ -72,6 +72,9 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		a := actionStatus(e)
 		a.Seen, a.SeenForwarded = seen[e.name].requests, seen[e.name].forwarded
 		s.Actions = append(s.Actions, a)
+		if e.edge != nil {
+			s.Budgets = append(s.Budgets, edgeBudgets(e)...)
+		}
 	}
 	s.Notify = d.notifyStatus()
 	w := d.writer.Stats()
@@ -213,6 +216,9 @@ func actionStatus(e *enforcer) control.ActionStatus {
 	if c, ok := e.action.(interface{ Stats() actions.CommandStats }); ok {
 		s := c.Stats()
 		a.Programs = &control.ProgramStatus{Runs: s.Runs, Failures: s.Failures, Timeouts: s.Timeouts}
+	}
+	if e.edge != nil {
+		edgeStatus(&a, e)
 	}
 	if e.cutter != nil {
 		c := e.cutter.Stats()
