@@ -71,7 +71,7 @@ func (b *bucket) wait(n float64, now time.Time) time.Duration {
 
 func (b *bucket) usage(now time.Time) Usage {
 	b.fill(now)
-	return Usage{Name: b.name, Unit: b.unit, Used: int64(b.size - max(0, b.tokens)), Limit: int64(b.size)}
+	return Usage{Name: b.name, Unit: b.unit, Used: int64(b.size) - int64(max(0, b.tokens)), Limit: int64(b.size)}
 }
 
 // Shares of a budget, in percent, from which its use is warned of.
