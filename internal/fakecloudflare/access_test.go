@@ -166,6 +166,15 @@ func TestAccessRulesAreListedAndCounted(t *testing.T) {
 		}); n != 1 {
 			b.Errorf("%d by value", n)
 		}
+		for match, want := range map[firewall.AccessRuleListParamsMatch]int{"all": 0, "any": 1} {
+			if n := find(func(p *firewall.AccessRuleListParams) {
+				p.Notes.Value, p.Notes.Present = "note 7", true
+				p.Mode.Value, p.Mode.Present = firewall.AccessRuleListParamsModeWhitelist, true
+				p.Match.Value, p.Match.Present = match, true
+			}); n != want {
+				b.Errorf("%d by two filters, %s", n, match)
+			}
+		}
 		var p firewall.AccessRuleListParams
 		p.AccountID.Value, p.AccountID.Present = fakecloudflare.AccountID, true
 		p.PerPage.Value, p.PerPage.Present = 10, true
@@ -173,6 +182,14 @@ func TestAccessRulesAreListedAndCounted(t *testing.T) {
 		page, err := b.access().List(b.Context(), p)
 		if err != nil || len(page.Result) != 4 || page.Result[3].Configuration.Value != "192.0.2.0" {
 			b.Errorf("last page: %+v, %v", page, err)
+		}
+		var d firewall.AccessRuleDeleteParams
+		d.AccountID.Value, d.AccountID.Present = fakecloudflare.AccountID, true
+		if _, err := b.access().Delete(b.Context(), page.Result[0].ID, d); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := b.newAccess(false, "ip", "203.0.113.1", "in its place"); err != nil {
+			b.Errorf("in place of one that is deleted: %v", err)
 		}
 	})
 }

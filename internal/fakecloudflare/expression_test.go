@@ -34,6 +34,8 @@ func TestExpressions(t *testing.T) {
 		{"ip.src == 192.0.2.1", true},
 		{"ip.src != 192.0.2.1", false},
 		{"ip.src in {2001:db8::/32 192.0.2.0/24}", true},
+		{"ip.src in {192.0.0.0/16}", true},
+		{"ip.src in {192.0.0.0/23}", false},
 		{"ip.src in {192.0.2.2..192.0.2.9}", false},
 		{"ip.src in {::/0}", false},
 		{`http.host eq "a.example.com"`, true},

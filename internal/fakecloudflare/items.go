@@ -1,21 +1,15 @@
 package fakecloudflare
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"errors"
-	"io"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-var errTrailing = errors.New("more than one JSON value")
-
-func newReader(b []byte) io.Reader { return bytes.NewReader(b) }
 
 type itemJSON struct {
 	ID       string `json:"id"`

@@ -1,7 +1,10 @@
 package fakecloudflare
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"regexp"
@@ -196,13 +199,13 @@ func decode(body []byte, into any) *answer {
 }
 
 func strictJSON(body []byte, into any) error {
-	d := json.NewDecoder(newReader(body))
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return err
 	}
-	if d.More() {
-		return errTrailing
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the JSON value")
 	}
 	return nil
 }

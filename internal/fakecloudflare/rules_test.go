@@ -174,12 +174,47 @@ func TestAWholeRulesetIsReplaced(t *testing.T) {
 			b.Fatalf("a dry run: %v, rules %v", err, b.expressions())
 		}
 		p.DryRun.Present = false
+		p.Description.Value, p.Description.Present = "of us", true
 		if _, err := b.sets().Phases.Update(b.Context(), rulesets.PhaseHTTPRequestFirewallCustom, p); err != nil {
 			b.Fatal(err)
 		}
 		got := b.s.Rules(zone)
 		if len(got) != 1 || got[0].ID != kept || got[0].Expression != "ip.src eq 192.0.2.3" {
 			b.Errorf("rules %+v", got)
+		}
+		if set, err := b.entrypoint(); err != nil || set.Description != "of us" {
+			b.Errorf("ruleset %+v, %v", set, err)
+		}
+		p.Rules.Value = nil
+		for range 6 {
+			r.ID.Present = false
+			p.Rules.Value = append(p.Rules.Value, r)
+		}
+		_, err := b.sets().Phases.Update(b.Context(), rulesets.PhaseHTTPRequestFirewallCustom, p)
+		b.refused(err, http.StatusBadRequest, 50105)
+		p.Rules.Value = nil
+		if _, err := b.sets().Phases.Update(b.Context(), rulesets.PhaseHTTPRequestFirewallCustom, p); err != nil || len(b.s.Rules(zone)) != 0 {
+			b.Errorf("no rules: %v, left %v", err, b.expressions())
+		}
+	})
+}
+
+func TestARuleIsMovedAndStaysWhatItIs(t *testing.T) {
+	run(t, fakecloudflare.Options{}, func(b *bench) {
+		id := b.foreign("ip.src eq 192.0.2.1", "ip.src eq 192.0.2.2", "ip.src eq 192.0.2.3")
+		had := b.s.Rules(zone)
+		var to rulesets.RuleEditParamsBodyBlockRulePosition
+		to.Before.Value, to.Before.Present = "", true
+		var r rulesets.RuleEditParamsBodyBlockRule
+		r.Position.Value, r.Position.Present = to, true
+		var p rulesets.RuleEditParams
+		p.ZoneID.Value, p.ZoneID.Present = zone, true
+		p.Body = r
+		if _, err := b.sets().Rules.Edit(b.Context(), id, had[2].ID, p); err != nil {
+			b.Fatal(err)
+		}
+		if diff := cmp.Diff([]fakecloudflare.Rule{had[2], had[0], had[1]}, b.s.Rules(zone)); diff != "" {
+			b.Error(diff)
 		}
 	})
 }
@@ -275,7 +310,7 @@ func TestRulesThatAreRefused(t *testing.T) {
 func TestTheFirstRuleThatMatchesDecides(t *testing.T) {
 	run(t, fakecloudflare.Options{}, func(b *bench) {
 		for _, r := range []fakecloudflare.Rule{
-			{Action: "block", Expression: "ip.src eq 192.0.2.1", Disabled: true},
+			{Action: "js_challenge", Expression: "ip.src in {192.0.2.0/24}", Disabled: true},
 			{Action: "log", Expression: "ip.src in {192.0.2.0/24}"},
 			{Action: "skip", Expression: `http.request.uri.path eq "/health"`},
 			{Action: "managed_challenge", Expression: "ip.src eq 192.0.2.2"},
