@@ -99,6 +99,17 @@ func TestACursorIsForOneList(t *testing.T) {
 	})
 }
 
+func TestTheLastPageHasNoCursorOrAnEmptyOne(t *testing.T) {
+	for empty, want := range map[bool]string{false: `"cursors":{}`, true: `"cursors":{"after":""}`} {
+		run(t, fakecloudflare.Options{EmptyAfter: empty}, func(b *bench) {
+			_, got, _ := b.send("GET", "/accounts/"+fakecloudflare.AccountID+"/rules/lists/"+b.list+"/items", "")
+			if !strings.Contains(got, want) {
+				b.Errorf("%s, want %s", got, want)
+			}
+		})
+	}
+}
+
 func TestTheClockOfTheAPI(t *testing.T) {
 	run(t, fakecloudflare.Options{Skew: -time.Hour}, func(b *bench) {
 		want := time.Now().Add(-time.Hour).UTC()
