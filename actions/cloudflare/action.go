@@ -37,6 +37,9 @@ type Action struct {
 	beside  int       // items that the account's other lists hold
 	unused  bool      // no rule uses the list, which was said
 	stats   Stats
+	leases  map[string]Lease // by zone
+
+	found chan struct{} // closed once the list was found
 }
 
 // want is what Apply was told of a target.
@@ -82,6 +85,7 @@ func New(o Options) (*Action, error) {
 		opt: o, log: o.Log, ledger: newLedger(o.Budget, o.now), look: firstLook, tidyEvery: tidyEvery,
 		work: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{},
+		leases: map[string]Lease{}, found: make(chan struct{}),
 	}
 	if o.Memory != "" {
 		if err := a.ledger.load(o.Memory); err != nil {
@@ -146,10 +150,15 @@ func (a *Action) findList(ctx context.Context, create bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.beside = max(0, all-l.items)
+	select {
+	case <-a.found:
+	default:
+		close(a.found)
+	}
 	if a.listID != l.id {
 		a.listID, a.cache.valid = l.id, false
 	}
-	if unused := l.usedBy == 0; unused != a.unused {
+	if unused := l.usedBy == 0 && len(a.opt.Zones) == 0; unused != a.unused {
 		if a.unused = unused; unused {
 			a.log.Warn("no rule uses the list at Cloudflare, so its bans keep nobody away: make a custom rule with the expression",
 				slog.String("expression", "(ip.src in $"+a.opt.List+")"))
@@ -317,9 +326,9 @@ func (a *Action) Usage() []Usage { return a.ledger.usage() }
 
 // Stats returns the counts.
 func (a *Action) Stats() Stats {
-	a.client.through.mu.Lock()
-	sent := a.client.through.sent
-	a.client.through.mu.Unlock()
+	a.client.gate.mu.Lock()
+	sent := a.client.gate.sent
+	a.client.gate.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.stats

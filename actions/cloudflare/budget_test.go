@@ -66,24 +66,24 @@ func TestShortBudget(t *testing.T) {
 		e.after(2 * time.Minute)
 		got := e.items()
 		if len(got) != 20 {
-			t.Fatalf("the list holds %d items, want 20", len(got))
+			e.Fatalf("the list holds %d items, want 20", len(got))
 		}
 		s := e.reconciler.Stats()
 		if s.Failing || s.Pending != 10 {
-			t.Errorf("stats are %+v", s)
+			e.Errorf("stats are %+v", s)
 		}
 		if w := e.action.Stats().Waiting; w != 10 {
-			t.Errorf("%d wait, want 10", w)
+			e.Errorf("%d wait, want 10", w)
 		}
 		e.said("much of a budget", 1)
 		for i := 11; i < 30; i++ { // the first is written alone, at once
 			if ip := strings.TrimSuffix(address(i), "/32"); got[ip] == "" {
-				t.Errorf("%s is not there, which lasts longer than others", ip)
+				e.Errorf("%s is not there, which lasts longer than others", ip)
 			}
 		}
 		e.after(6 * time.Hour)
 		if n := len(e.server.Items(listName)); n < 29 {
-			t.Errorf("after hours the list holds %d items, want 29 at least", n)
+			e.Errorf("after hours the list holds %d items, want 29 at least", n)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestFull(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		atEdge(t, fake.Options{Limits: fake.Limits{Items: 10}, FullAtRequest: early}, nil, func(e *edge) {
 			if err := e.server.AddForeignItems(listName, fake.Item{IP: "192.0.2.250", Comment: "by hand"}, fake.Item{IP: "192.0.2.251"}); err != nil {
-				t.Fatal(err)
+				e.Fatal(err)
 			}
 			e.after(11 * time.Minute)
 			for i := range 20 {
@@ -106,13 +106,13 @@ func TestFull(t *testing.T) {
 			e.after(30 * time.Minute)
 			got := e.items()
 			if len(got) > 10 || len(got) < 8 {
-				t.Errorf("the list holds %d items, want 8 to 10", len(got))
+				e.Errorf("the list holds %d items, want 8 to 10", len(got))
 			}
 			if got["192.0.2.250"] != "by hand" {
-				t.Error("what somebody else has put in is gone")
+				e.Error("what somebody else has put in is gone")
 			}
 			if s := e.reconciler.Stats(); s.Failing || s.LeftOut == 0 {
-				t.Errorf("stats are %+v", s)
+				e.Errorf("stats are %+v", s)
 			}
 			e.said("the action is full", 1)
 		})
@@ -124,7 +124,7 @@ func TestCapacity(t *testing.T) {
 	limits := fake.Limits{Items: 10}
 	atEdge(t, fake.Options{Limits: limits}, func(o *cloudflare.Options) { o.Capacity = 10 }, func(e *edge) {
 		if err := e.server.AddForeignItems(listName, fake.Item{IP: "192.0.2.250", Comment: "by hand"}); err != nil {
-			t.Fatal(err)
+			e.Fatal(err)
 		}
 		e.after(11 * time.Minute)
 		for i := range 30 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cloudflare/cloudflare-go/v7/option"
 	"github.com/cloudflare/cloudflare-go/v7/rules"
+	"github.com/cloudflare/cloudflare-go/v7/rulesets"
 
 	"github.com/tailban/tailban/internal/sleep"
 )
@@ -29,8 +30,9 @@ const (
 type client struct {
 	account string
 	token   func() (string, error)
-	through *transport
+	gate    *gate
 	lists   *rules.ListService
+	rules   *rulesets.RulesetService
 }
 
 func newClient(o *Options, l *ledger) *client {
@@ -38,25 +40,36 @@ func newClient(o *Options, l *ledger) *client {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	c := &client{account: o.Account, token: o.Token, through: &transport{base: base, ledger: l, now: o.now, worked: map[bool]bool{}}}
-	c.lists = rules.NewListService(
-		option.WithBaseURL(o.API+"/"),
+	c := &client{account: o.Account, token: o.Token, gate: newGate(l, o.now)}
+	opts := []option.RequestOption{
+		option.WithBaseURL(o.API + "/"),
 		option.WithMaxRetries(0),
 		option.WithHTTPClient(&http.Client{
-			Transport:     c.through,
+			Transport:     &transport{base: base, gate: c.gate},
 			Timeout:       requestTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}),
-	)
+	}
+	c.lists, c.rules = rules.NewListService(opts...), rulesets.NewRulesetService(opts...)
 	return c
 }
 
-// call makes one call with the token as it is now. step says what it is for, write
-// whether it changes anything; if it doesn't, it is tried again a few times.
-func (c *client) call(ctx context.Context, step string, write bool, f func(context.Context, option.RequestOption) error) (err error) {
+// call is what a call is for, which permission it needs, and whether it changes
+// anything.
+type call struct {
+	step, needs string
+	write       bool
+}
+
+func reading(step string) call { return call{step: step, needs: needsLists} }
+func writing(step string) call { return call{step: step, needs: needsLists, write: true} }
+
+// call makes one call with the token as it is now. What only reads is tried again a
+// few times.
+func (c *client) call(ctx context.Context, x call, f func(context.Context, option.RequestOption) error) (err error) {
 	for wait := firstAgain; ; wait *= 3 {
-		err = c.once(ctx, step, write, f)
-		if write || wait > lastAgain || !is(err, Temporary) && !is(err, Busy) {
+		err = c.once(ctx, x, f)
+		if x.write || wait > lastAgain || !is(err, Temporary) && !is(err, Busy) {
 			return err
 		}
 		var e *Error
@@ -69,32 +82,46 @@ func (c *client) call(ctx context.Context, step string, write bool, f func(conte
 // Pauses before something is read again.
 const firstAgain, lastAgain = time.Second, 3 * time.Second
 
-func (c *client) once(ctx context.Context, step string, write bool, f func(context.Context, option.RequestOption) error) error {
+func (c *client) once(ctx context.Context, x call, f func(context.Context, option.RequestOption) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	token, err := c.token()
 	if err != nil {
-		return fmt.Errorf("cloudflare: %s: %w", step, err)
+		return fmt.Errorf("cloudflare: %s: %w", x.step, err)
 	}
-	if err = c.through.admit(ctx, token, write); err == nil {
-		err = f(ctx, option.WithAPIToken(token))
+	req := request{token: token, needs: x.needs, write: x.write}
+	if err := c.gate.admit(ctx, req); err != nil {
+		return c.told(err, x, token)
 	}
+	err = f(ctx, option.WithAPIToken(token))
 	if err == nil {
+		c.gate.succeeded(req)
 		return nil
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	var e *Error
-	if !errors.As(err, &e) { // its text may hold anything of the request
+	if errors.As(err, &e) {
+		e.Needs = x.needs
+		c.gate.failed(e, req)
+	}
+	return c.told(err, x, token)
+}
+
+// told makes an error fit to be shown. What is no Error may hold anything of the
+// request.
+func (c *client) told(err error, x call, token string) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
 		e = &Error{Kind: Temporary, Err: plainError(err, token)}
 	}
 	told := *e
-	told.Step = step
-	if told.Needs == "" {
-		told.Needs = needsLists
-	}
+	told.Step = x.step
 	return &told
 }
 
@@ -109,7 +136,7 @@ type list struct {
 // findList finds a list by its name; nil: there is none. all is how many items
 // the account's lists hold together.
 func (c *client) findList(ctx context.Context, name string) (found *list, all int, err error) {
-	err = c.call(ctx, "look for the list", false, func(ctx context.Context, auth option.RequestOption) error {
+	err = c.call(ctx, reading("look for the list"), func(ctx context.Context, auth option.RequestOption) error {
 		var p rules.ListListParams
 		p.AccountID.Value, p.AccountID.Present = c.account, true
 		page, err := c.lists.List(ctx, p, auth)
@@ -129,7 +156,7 @@ func (c *client) findList(ctx context.Context, name string) (found *list, all in
 
 // newList creates a list of addresses.
 func (c *client) newList(ctx context.Context, name, description string) (l *list, err error) {
-	err = c.call(ctx, "create the list", true, func(ctx context.Context, auth option.RequestOption) error {
+	err = c.call(ctx, writing("create the list"), func(ctx context.Context, auth option.RequestOption) error {
 		var p rules.ListNewParams
 		p.AccountID.Value, p.AccountID.Present = c.account, true
 		p.Kind.Value, p.Kind.Present = rules.ListNewParamsKindIP, true
@@ -152,7 +179,7 @@ type rawItem struct{ id, ip, comment string }
 func (c *client) items(ctx context.Context, listID, search string) (all []rawItem, err error) {
 	cursor := ""
 	for range maxPages {
-		err := c.call(ctx, "list items", false, func(ctx context.Context, auth option.RequestOption) error {
+		err := c.call(ctx, reading("list items"), func(ctx context.Context, auth option.RequestOption) error {
 			var p rules.ListItemListParams
 			p.AccountID.Value, p.AccountID.Present = c.account, true
 			p.PerPage.Value, p.PerPage.Present = perPage, true
@@ -180,7 +207,7 @@ func (c *client) items(ctx context.Context, listID, search string) (all []rawIte
 
 // add has items added, or their comments changed.
 func (c *client) add(ctx context.Context, listID string, items []rawItem) (operation string, err error) {
-	err = c.call(ctx, "add items", true, func(ctx context.Context, auth option.RequestOption) error {
+	err = c.call(ctx, writing("add items"), func(ctx context.Context, auth option.RequestOption) error {
 		var p rules.ListItemNewParams
 		p.AccountID.Value, p.AccountID.Present = c.account, true
 		for _, x := range items {
@@ -201,7 +228,7 @@ func (c *client) add(ctx context.Context, listID string, items []rawItem) (opera
 
 // remove has items removed.
 func (c *client) remove(ctx context.Context, listID string, ids []string) (operation string, err error) {
-	err = c.call(ctx, "remove items", true, func(ctx context.Context, auth option.RequestOption) error {
+	err = c.call(ctx, writing("remove items"), func(ctx context.Context, auth option.RequestOption) error {
 		var p rules.ListItemDeleteParams
 		p.AccountID.Value, p.AccountID.Present = c.account, true
 		p.Items.Present = true
@@ -222,7 +249,7 @@ func (c *client) remove(ctx context.Context, listID string, ids []string) (opera
 
 // operation says how a bulk operation is doing. failed is what it failed for.
 func (c *client) operation(ctx context.Context, id string) (done bool, failed string, err error) {
-	err = c.call(ctx, "ask for an operation", false, func(ctx context.Context, auth option.RequestOption) error {
+	err = c.call(ctx, reading("ask for an operation"), func(ctx context.Context, auth option.RequestOption) error {
 		var p rules.ListBulkOperationGetParams
 		p.AccountID.Value, p.AccountID.Present = c.account, true
 		res, err := c.lists.BulkOperations.Get(ctx, id, p, auth)

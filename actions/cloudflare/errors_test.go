@@ -208,7 +208,7 @@ func TestInvalidItem(t *testing.T) {
 		e.after(time.Minute)
 		e.holds("192.0.2.1", "2001:db8:0:5::/64")
 		if s := e.reconciler.Stats(); s.Failing || s.Rejected != 2 {
-			t.Errorf("stats are %+v", s)
+			e.Errorf("stats are %+v", s)
 		}
 	})
 }
@@ -231,11 +231,11 @@ func TestBusy(t *testing.T) {
 			e.ban("192.0.2.1/32", time.Hour)
 			e.after(2 * time.Minute)
 			if err := <-done; err != nil {
-				t.Errorf("the other: %v", err)
+				e.Errorf("the other: %v", err)
 			}
 			e.holds("192.0.2.1", "198.51.100.1")
 			if s := e.reconciler.Stats(); s.Failing || s.Applies != 1 {
-				t.Errorf("stats are %+v", s)
+				e.Errorf("stats are %+v", s)
 			}
 			e.said("not enforced", 0)
 		})

@@ -97,6 +97,9 @@ func (e *edge) start(change func(*cloudflare.Options)) {
 	e.stop = stop
 	e.all.Go(func() { _ = e.reconciler.Run(ctx) })
 	e.all.Go(func() { _ = e.action.Run(ctx) })
+	if len(e.action.Leases()) > 0 {
+		e.all.Go(func() { _ = e.action.RunLease(ctx) })
+	}
 }
 
 func (e *edge) end() {

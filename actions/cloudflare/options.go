@@ -18,6 +18,12 @@ type Options struct {
 	Create   bool                   // make the list if it isn't there
 	Instance string                 // who we are, among those who use the list
 
+	// Zones are those that a rule is kept in that blocks what is in the list, until a
+	// deadline that is renewed; none: somebody else sees to that.
+	Zones      []string      // their ids
+	Lease      time.Duration // from one renewal to the deadline; 0: DefaultLease
+	RuleAction string        // what the rule does; "": RuleBlock
+
 	SyncEvery time.Duration // between writes; 0: DefaultSyncEvery
 	Capacity  int           // items that fit into the account's lists; 0: DefaultCapacity
 	Budget    Budget        // zero: the defaults
@@ -50,6 +56,12 @@ func (o *Options) fillIn() error {
 	}
 	if o.SyncEvery <= 0 {
 		o.SyncEvery = DefaultSyncEvery
+	}
+	if o.Lease <= 0 {
+		o.Lease = DefaultLease
+	}
+	if o.RuleAction == "" {
+		o.RuleAction = RuleBlock
 	}
 	if o.Capacity <= 0 {
 		o.Capacity = DefaultCapacity

@@ -16,13 +16,14 @@ func TestBanEndsAndIsRemoved(t *testing.T) {
 		e.ban("2001:db8:0:1::/64", time.Hour)
 		e.after(20 * time.Second)
 		e.holds("192.0.2.1", "2001:db8:0:1::/64")
+		e.said("no rule uses the list", 1)
 		if c := e.items()["192.0.2.1"]; !strings.HasPrefix(c, "tailban/web-1 until=") {
-			t.Errorf("the comment is %q", c)
+			e.Errorf("the comment is %q", c)
 		}
 		e.after(12 * time.Minute)
 		e.holds("2001:db8:0:1::/64")
 		if s := e.reconciler.Stats(); s.Failing || s.DriftAdded+s.DriftRemoved+s.DriftCorrected > 0 {
-			t.Errorf("stats are %+v", s)
+			e.Errorf("stats are %+v", s)
 		}
 	})
 }
@@ -54,14 +55,14 @@ func TestNoCallPerBan(t *testing.T) {
 		}
 		e.after(time.Minute)
 		if n := len(e.server.Items(listName)); n != 1000 {
-			t.Fatalf("the list holds %d items, want 1000", n)
+			e.Fatalf("the list holds %d items, want 1000", n)
 		}
 		log, _ = e.server.Requests()
 		if n := len(log) - before; n > 25 {
-			t.Errorf("1000 bans took %d requests, want 25 at most", n)
+			e.Errorf("1000 bans took %d requests, want 25 at most", n)
 		}
 		if n := e.requests("POST", "/items"); n > 6 {
-			t.Errorf("1000 bans took %d writes, want 6 at most", n)
+			e.Errorf("1000 bans took %d writes, want 6 at most", n)
 		}
 	})
 }
@@ -87,7 +88,7 @@ func TestOthers(t *testing.T) {
 			{IP: "203.0.113.5", Comment: cloudflare.NewTag("web-2", time.Now().Add(20*time.Minute))},
 		}
 		if err := e.server.AddForeignItems(listName, foreign...); err != nil {
-			t.Fatal(err)
+			e.Fatal(err)
 		}
 		e.after(11 * time.Minute) // a full pass
 		for _, x := range []string{"192.0.2.1/32", "198.51.100.7/32", "203.0.113.5/32"} {
@@ -96,19 +97,19 @@ func TestOthers(t *testing.T) {
 		e.after(time.Minute)
 		e.holds("192.0.2.0/24", "198.51.100.7", "203.0.113.5")
 		if n := e.requests("POST", "/items"); n > 0 {
-			t.Errorf("%d writes for what others ban already", n)
+			e.Errorf("%d writes for what others ban already", n)
 		}
 		if s := e.action.Stats(); s.Covered != 3 || s.Others != 3 || s.Items != 0 {
-			t.Errorf("stats are %+v", s)
+			e.Errorf("stats are %+v", s)
 		}
 		if s := e.reconciler.Stats(); s.Failing || s.Pending > 0 {
-			t.Errorf("the reconciler's are %+v", s)
+			e.Errorf("the reconciler's are %+v", s)
 		}
 
 		// The other instance's is over, and ours goes on.
 		e.after(10 * time.Minute)
 		if c := e.items()["203.0.113.5"]; !strings.HasPrefix(c, "tailban/web-1 ") {
-			t.Errorf("what another instance had banned until its end has the comment %q", c)
+			e.Errorf("what another instance had banned until its end has the comment %q", c)
 		}
 		e.reconciler.Delete(netip.MustParsePrefix("192.0.2.1/32"))
 		e.reconciler.Delete(netip.MustParsePrefix("198.51.100.7/32"))
@@ -116,11 +117,11 @@ func TestOthers(t *testing.T) {
 		got := e.items()
 		for _, f := range foreign[:2] {
 			if got[f.IP] != f.Comment {
-				t.Errorf("%s is %q, want %q", f.IP, got[f.IP], f.Comment)
+				e.Errorf("%s is %q, want %q", f.IP, got[f.IP], f.Comment)
 			}
 		}
 		if s := e.reconciler.Stats(); s.DriftAdded+s.DriftRemoved+s.DriftCorrected > 0 {
-			t.Errorf("the reconciler repaired what was right: %+v", s)
+			e.Errorf("the reconciler repaired what was right: %+v", s)
 		}
 	})
 }
@@ -132,7 +133,7 @@ func TestOversOfOthers(t *testing.T) {
 		e.server.AddList(listName, "")
 		add := func(ip string, left time.Duration) {
 			if err := e.server.AddForeignItems(listName, fake.Item{IP: ip, Comment: cloudflare.NewTag("gone", time.Now().Add(left))}); err != nil {
-				t.Fatal(err)
+				e.Fatal(err)
 			}
 		}
 		add("192.0.2.1", -time.Hour)
@@ -155,7 +156,7 @@ func TestDrift(t *testing.T) {
 		e.server.RemoveItems(listName, "192.0.2.1")
 		stray := fake.Item{IP: "192.0.2.9", Comment: cloudflare.NewTag("web-1", time.Now().Add(time.Hour))}
 		if err := e.server.AddForeignItems(listName, stray); err != nil {
-			t.Fatal(err)
+			e.Fatal(err)
 		}
 		e.after(12 * time.Minute)
 		e.holds("192.0.2.1", "192.0.2.2")
@@ -178,7 +179,7 @@ func TestRestart(t *testing.T) {
 		e.after(time.Minute)
 		e.holds("192.0.2.1")
 		if n := e.requests("POST", "/items") + e.requests("DELETE", "/items") - writes; n != 1 {
-			t.Errorf("the restart took %d writes, want one removal", n)
+			e.Errorf("the restart took %d writes, want one removal", n)
 		}
 	})
 }
@@ -190,7 +191,7 @@ func TestKilled(t *testing.T) {
 		e.ban("192.0.2.1/32", 2*time.Hour)
 		e.after(10 * time.Second)
 		if !e.server.Pending() {
-			t.Fatal("no operation is pending")
+			e.Fatal("no operation is pending")
 		}
 		e.end()
 		e.start(nil)
@@ -198,7 +199,7 @@ func TestKilled(t *testing.T) {
 		e.after(15 * time.Minute)
 		e.holds("192.0.2.2")
 		if s := e.reconciler.Stats(); s.Failing {
-			t.Errorf("it fails: %v", s.Err)
+			e.Errorf("it fails: %v", s.Err)
 		}
 	})
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Teardown removes all items of this instance. It reports whether there were any.
+// Teardown removes all items of this instance, and the rules if no other needs
+// them. It reports whether there were any.
 func (a *Action) Teardown(ctx context.Context) (existed bool, err error) {
 	n, err := a.Clear(ctx)
 	return n > 0, err
@@ -40,5 +41,9 @@ func (a *Action) Clear(ctx context.Context) (removed int, err error) {
 	a.mu.Unlock()
 	a.ledger.change(len(mine)) // nobody is kept banned for want of it
 	err = a.removeItems(ctx, mine, func(it *item, _ time.Time) bool { return it.mine })
-	return len(mine) - a.count(mine), err
+	removed = len(mine) - a.count(mine)
+	if err == nil {
+		err = a.dropRules(ctx)
+	}
+	return removed, err
 }

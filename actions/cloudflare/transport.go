@@ -12,10 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/tailban/tailban/internal/sleep"
 )
 
 const (
@@ -35,22 +32,10 @@ const (
 )
 
 // transport makes an [Error] of every answer that is no success, HTML pages of
-// something in between among them. It takes requests off the budgets, and keeps them
-// back while the API wants none.
+// something in between among them.
 type transport struct {
-	base   http.RoundTripper
-	ledger *ledger
-	now    func() time.Time
-
-	mu    sync.Mutex
-	shut  time.Time // nothing is sent before
-	why   *Error    // because of this
-	token string    // that was refused then; "": it isn't about the token
-	sent  uint64
-
-	// worked says of reads (false) and writes (true) whether the token was good for
-	// one since it was last refused for one.
-	worked map[bool]bool
+	base http.RoundTripper
+	gate *gate
 }
 
 var _ http.RoundTripper = (*transport)(nil)
@@ -72,12 +57,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &Error{Kind: Temporary, Status: resp.StatusCode, Message: fmt.Sprintf("the answer is larger than %d MiB", maxAnswer>>20)}
 	}
 	if e := judge(resp, body, token); e != nil {
-		t.note(e, token, isWrite(req))
 		return nil, e
 	}
-	t.mu.Lock()
-	t.worked[isWrite(req)] = true
-	t.mu.Unlock()
+	if there, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		t.gate.dated(there)
+	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.Header.Set("Content-Type", "application/json")
 	return resp, nil
@@ -93,56 +77,6 @@ func plainError(err error, token string) error {
 		return err
 	}
 	return errors.New(said(err.Error(), token))
-}
-
-func isWrite(req *http.Request) bool { return req.Method != http.MethodGet }
-
-// admit waits until the budgets have a request, and takes it. It fails while the API
-// wants none; another token than the one that was refused may be tried at once.
-func (t *transport) admit(ctx context.Context, token string, write bool) error {
-	if err := t.open(token); err != nil {
-		return err
-	}
-	for wait := t.ledger.request(write); wait > 0; wait = t.ledger.request(write) {
-		if !sleep.For(ctx, wait) {
-			return ctx.Err()
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sent++
-	return nil
-}
-
-func (t *transport) open(token string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.now().Before(t.shut) || t.token != "" && t.token != token {
-		return nil
-	}
-	e := *t.why
-	e.After = t.shut.Sub(t.now()).Round(time.Second)
-	return &e
-}
-
-// note keeps further requests back, if an answer says so. The API has been seen to
-// refuse good tokens under load: one that has worked is tried once more.
-func (t *transport) note(e *Error, token string, write bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch e.Kind {
-	case BadToken, Permission:
-		if t.worked[write] {
-			t.worked[write], e.Kind = false, Temporary
-			return
-		}
-		t.shut, t.why, t.token = t.now().Add(authPause), e, token
-	case Temporary, Busy:
-		if e.After > shortAfter {
-			t.shut, t.why, t.token = t.now().Add(e.After), e, ""
-		}
-	case Missing, Invalid:
-	}
 }
 
 // envelope is what every answer of the API is in.

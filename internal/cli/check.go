@@ -219,7 +219,11 @@ func actionText(a *config.Action) string {
 		return fmt.Sprintf("by %s, compared every %s", a.Command.Ban[0], config.FormatDuration(a.Reconcile))
 	case a.Cloudflare != nil:
 		c := a.Cloudflare
-		return fmt.Sprintf("list %s of account %s, written every %s, compared every %s", c.List, c.Account, config.FormatDuration(c.SyncEvery), config.FormatDuration(a.Reconcile))
+		text := fmt.Sprintf("list %s of account %s, written every %s, compared every %s", c.List, c.Account, config.FormatDuration(c.SyncEvery), config.FormatDuration(a.Reconcile))
+		if n := len(c.Zones); n > 0 {
+			text += fmt.Sprintf(", rule in %s: %s, renewed for %s", plural(n, "zone"), c.RuleAction, config.FormatDuration(c.Lease))
+		}
+		return text
 	case !a.Kernel():
 		return "bans are logged, nothing is enforced"
 	}

@@ -306,6 +306,9 @@ func actionsTable(st *control.Status) *table {
 		}
 		if g := x.Edge; g != nil {
 			t.note("%s", edgeText(g))
+			for _, l := range g.Leases {
+				t.note("%s", leaseText(st.Now, &l))
+			}
 			if g.Unused {
 				t.note("no rule at Cloudflare uses the list %s, so it keeps nobody away", g.List)
 			}
@@ -341,6 +344,25 @@ func edgeText(g *control.EdgeStatus) string {
 	text += fmt.Sprintf("; requests: %s, writes: %s, items changed: %s", words.Thousands(g.Requests), words.Thousands(g.Writes), words.Thousands(g.Changes))
 	if g.Waiting > 0 {
 		text += "; changes that wait for the budget: " + words.Thousands(g.Waiting)
+	}
+	return text
+}
+
+// leaseText tells of the rule of a zone.
+func leaseText(now time.Time, l *control.Lease) string {
+	text := "rule of zone " + l.Zone
+	switch {
+	case l.Off:
+		return text + ": turned off by somebody"
+	case l.Deadline.IsZero():
+		text += ": not made yet"
+	case !l.Deadline.After(now):
+		text += ": lapsed"
+	default:
+		text += ": lapses in " + config.FormatDuration(l.Deadline.Sub(now).Truncate(time.Minute)) + " if it is not renewed"
+	}
+	if l.Err != "" {
+		text += ", as it can't be renewed"
 	}
 	return text
 }

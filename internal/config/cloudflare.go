@@ -23,6 +23,10 @@ type Cloudflare struct {
 	Instance string        // who we are among those who use the list; "": the host's name
 	API      string        // where the API is; "": Cloudflare's
 
+	Zones      []string      // ids of those that a rule is kept in; none: somebody else sees to that
+	Lease      time.Duration // how long such a rule works without being renewed
+	RuleAction string        // what it does
+
 	SyncEvery time.Duration // between writes
 	Capacity  int           // items that fit into the account's lists
 	Requests  int           // in 5 minutes
@@ -35,13 +39,21 @@ const (
 	minRequests, maxRequests = 60, 1200
 	minChanges, maxChanges   = 100, 1_000_000
 	maxCapacity              = 500_000
+	minLease, maxLease       = 5 * time.Minute, 24 * time.Hour
+)
+
+// Actions of a rule at Cloudflare.
+const (
+	RuleBlock            = "block"
+	RuleManagedChallenge = "managed_challenge"
+	RuleJSChallenge      = "js_challenge"
 )
 
 // readCloudflare reads what is particular to Cloudflare. owners says which action
 // has a list.
 func readCloudflare(t named, a *Action, env []string, owners map[string]string) {
 	c := &Cloudflare{
-		List: DefaultList, SyncEvery: DefaultSyncEvery, Capacity: DefaultCapacity, Requests: DefaultRequests, Changes: DefaultChanges,
+		List: DefaultList, Lease: DefaultLease, RuleAction: RuleBlock, SyncEvery: DefaultSyncEvery, Capacity: DefaultCapacity, Requests: DefaultRequests, Changes: DefaultChanges,
 	}
 	a.Cloudflare, a.Reconcile = c, DefaultEdgeReconcile
 	if n, ok := t.get("reconcile"); ok {
@@ -77,6 +89,30 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 	}
 	if n, ok := t.get("api_base"); ok {
 		c.API = n.apiBase()
+	}
+	if n, ok := t.get("zones"); ok {
+		c.Zones = n.nonEmptyTexts(func(item node, s string) bool {
+			if !isID(s) {
+				item.bad("must be the id of a zone: 32 digits and letters from a to f, as the dashboard shows it")
+			}
+			return isID(s)
+		})
+	}
+	for _, x := range []struct {
+		key  string
+		read func(node)
+	}{
+		{"lease", func(n node) { c.Lease, _ = n.duration(minLease, maxLease) }},
+		{"rule_action", func(n node) { c.RuleAction, _ = n.oneOf(RuleBlock, RuleManagedChallenge, RuleJSChallenge) }},
+	} {
+		n, ok := t.get(x.key)
+		if !ok {
+			continue
+		}
+		x.read(n)
+		if _, given := t.table["zones"]; !given {
+			n.bad("is about the rule that is kept in zones, and none are named")
+		}
 	}
 	if n, ok := t.get("sync_every"); ok {
 		c.SyncEvery, _ = n.duration(minSync, maxSync)
@@ -141,6 +177,8 @@ func (c *Cloudflare) problem() error {
 	switch {
 	case c == nil, !isID(c.Account), !isListName(c.List), !filepath.IsAbs(c.Token.Path), c.Token.Text != "":
 		return errors.New("account, list or file of the token")
+	case slices.ContainsFunc(c.Zones, func(s string) bool { return !isID(s) }):
+		return errors.New("zones")
 	case c.Instance != "" && !isInstance(c.Instance):
 		return fmt.Errorf("no instance is called %q", c.Instance)
 	case c.API != "":
@@ -167,7 +205,9 @@ func warnCloudflare(doc *document, c *Config) {
 		if !forwarded {
 			doc.warn(at.key("type"), "no client is known to come through Cloudflare: set trusted_proxies, and a log format with the forwarding header")
 		}
-		doc.warn(at.key("type"), "bans here outlive a dead daemon: they are taken out at their time only while some tailban with this list runs")
+		if len(a.Cloudflare.Zones) == 0 {
+			doc.warn(at.key("type"), "bans here outlive a dead daemon: they are taken out at their time only while some tailban with this list runs. Name the zones, to have a rule there that lapses by itself")
+		}
 		short := func(path path, actions []string, ban []time.Duration) {
 			if least := 2 * a.Cloudflare.SyncEvery; slices.Contains(actions, a.Name) && len(ban) > 0 && ban[0] < least {
 				doc.warn(path, "a ban of %s is half over before action %q has it at Cloudflare: at least twice sync_every, %s",

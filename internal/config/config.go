@@ -211,6 +211,7 @@ const (
 	DefaultList             = "tailban" // at Cloudflare
 	DefaultSyncEvery        = 15 * time.Second
 	DefaultCapacity         = 10_000
+	DefaultLease            = time.Hour
 	DefaultRequests         = 400
 	DefaultChanges          = 200_000
 	DefaultEdgeReconcile    = 10 * time.Minute

@@ -368,7 +368,7 @@ func TestExample(t *testing.T) {
 		t.Errorf("something is still commented out: %+v", all)
 	}
 	for _, w := range all.Warnings() {
-		if w.Key != "mode" && w.Key != "actions.edge.type" {
+		if w.Key != "mode" {
 			t.Errorf("warning: %s", w)
 		}
 	}

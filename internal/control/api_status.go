@@ -163,6 +163,17 @@ type EdgeStatus struct {
 	Writes   uint64 `json:"writes"`  // changes in bulk
 	Changes  uint64 `json:"changes"` // of items, in them
 	Removed  uint64 `json:"removed"` // items whose time was over
+
+	Leases []Lease `json:"leases,omitempty"` // none: no rule is kept
+}
+
+// Lease is the rule of a zone that blocks what is in the list.
+type Lease struct {
+	Zone     string    `json:"zone"`
+	Deadline time.Time `json:"deadline,omitzero"` // when it lapses if it is not renewed
+	Off      bool      `json:"off,omitempty"`     // somebody has turned it off
+	Err      string    `json:"error,omitempty"`   // why it can't be renewed
+	Since    time.Time `json:"since,omitzero"`    // since when
 }
 
 // ProgramStatus is about the programs that an action runs.

@@ -47,7 +47,7 @@ func CloudflareOptions(a *config.Action, host string) cloudflare.Options {
 	c := a.Cloudflare
 	o := cloudflare.Options{
 		API: c.API, Account: c.Account, Token: c.Token.Read, List: c.List, Create: c.Create, Instance: c.Instance,
-		SyncEvery: c.SyncEvery, Capacity: c.Capacity, Budget: cloudflare.Budget{Requests: c.Requests, Changes: c.Changes},
+		Zones: c.Zones, Lease: c.Lease, RuleAction: c.RuleAction, SyncEvery: c.SyncEvery, Capacity: c.Capacity, Budget: cloudflare.Budget{Requests: c.Requests, Changes: c.Changes},
 	}
 	if o.Instance == "" {
 		o.Instance = cloudflare.Instance(host)
@@ -61,6 +61,32 @@ func edgeStatus(a *control.ActionStatus, e *enforcer) {
 	a.Edge = &control.EdgeStatus{
 		List: e.config.Cloudflare.List, Items: s.Items, Others: s.Others, Covered: s.Covered, Waiting: s.Waiting, Unused: s.Unused,
 		Requests: s.Requests, Writes: s.Writes, Changes: s.Changes, Removed: s.Removed,
+	}
+	for _, l := range e.edge.Leases() {
+		x := control.Lease{Zone: l.Zone, Deadline: utc(l.Deadline), Off: l.Off}
+		if l.Err != nil {
+			x.Err, x.Since = l.Err.Error(), utc(l.Since)
+		}
+		a.Edge.Leases = append(a.Edge.Leases, x)
+	}
+}
+
+// judgeLeases tells of rules at an edge that keep nobody away, or will not.
+func judgeLeases(a *control.ActionStatus, add func(kind, where, text string, since time.Time)) {
+	if a.Edge == nil {
+		return
+	}
+	for _, l := range a.Edge.Leases {
+		switch {
+		case l.Err != "":
+			text := "the rule of zone " + l.Zone + " can't be renewed"
+			if !l.Deadline.IsZero() {
+				text += ", and lapses at " + clock(l.Deadline)
+			}
+			add("failing", "action "+a.Name, text+": "+l.Err, l.Since)
+		case l.Off:
+			add("failing", "action "+a.Name, "somebody has turned off the rule of zone "+l.Zone+", so it keeps nobody away", time.Time{})
+		}
 	}
 }
 
@@ -86,6 +112,8 @@ func (d *daemon) whyThroughEdge(b *control.Ban, at *control.AtAction, e *enforce
 		return fmt.Sprintf("action %s does not hold the ban yet: it writes every %s, as far as its budget goes", e.name, config.FormatDuration(sync))
 	case e.edge.Stats().Unused:
 		return fmt.Sprintf("no rule at Cloudflare uses the list %s, so it keeps nobody away", e.config.Cloudflare.List)
+	case e.edge.Lapsed() != "":
+		return fmt.Sprintf("the rule of zone %s at Cloudflare has lapsed, or is turned off: see tailban status", e.edge.Lapsed())
 	case b.LastSeen.Sub(b.Since) <= 2*sync+inFlight:
 		return "they came before Cloudflare had the ban"
 	}

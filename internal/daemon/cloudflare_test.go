@@ -3,12 +3,14 @@ package daemon
 import (
 	"fmt"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tailban/tailban/internal/control"
 	fake "github.com/tailban/tailban/internal/fakecloudflare"
 )
 
@@ -26,7 +28,8 @@ token_file = %q
 api_base = %q
 instance = "web-1"
 create_list = true
-`, fake.AccountID, token, url+"/client/v4")
+zones = [%q]
+`, fake.AccountID, token, url+"/client/v4", fake.ZoneID)
 }
 
 // TestDaemonAtTheEdge is the whole way: lines, a ban in the list, what is told of it,
@@ -60,11 +63,17 @@ func TestDaemonAtTheEdge(t *testing.T) {
 		}
 		return false
 	})
-	st := l.status()
+	banned := netip.MustParseAddr("203.0.113.66")
+	wait(t, "the rule to block it", func() bool { return double.Blocked(banned, time.Now()) })
+	var st *control.Status
+	wait(t, "the rule to be known", func() bool {
+		st = l.status()
+		return !st.Actions[0].Edge.Leases[0].Deadline.IsZero()
+	})
 	if len(st.Actions) != 1 || st.Actions[0].Edge == nil || st.Actions[0].Failing {
 		t.Fatalf("actions are %+v", st.Actions)
 	}
-	if e := st.Actions[0].Edge; e.Items != 1 || e.Others != 1 || !e.Unused || e.Writes != 1 || e.Requests == 0 {
+	if e := st.Actions[0].Edge; e.Items != 1 || e.Others != 1 || e.Unused || e.Writes != 1 || e.Requests == 0 {
 		t.Errorf("the status is %+v", e)
 	}
 	budgets := 0
@@ -77,11 +86,14 @@ func TestDaemonAtTheEdge(t *testing.T) {
 		t.Errorf("budgets are %+v", st.Budgets)
 	}
 	s.write(line("203.0.113.66", time.Now().Add(time.Minute)))
-	wait(t, "a reason why it still comes", func() bool { return strings.Contains(l.explain("203.0.113.66").Through, "no rule at Cloudflare uses the list") })
+	wait(t, "a reason why it still comes", func() bool {
+		return strings.Contains(l.explain("203.0.113.66").Through, "the list tailban has it: does a rule of this site block what is in it?")
+	})
 	if strings.Contains(l.journal.String(), fake.Secret) {
 		t.Error("the token is in the log")
 	}
 
 	l.reload("peer = \"rewritten\"\n" + strings.TrimPrefix(logOnly, "\n"))
 	wait(t, "the list to be as before", func() bool { return fmt.Sprint(items()) == "[203.0.113.9 by hand]" })
+	wait(t, "the rule to be gone", func() bool { return len(double.Rules(fake.ZoneID)) == 0 })
 }

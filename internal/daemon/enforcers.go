@@ -212,6 +212,13 @@ func (e *enforcer) start(d *daemon) {
 			}
 		}))
 	}
+	if e.edge != nil && len(e.config.Cloudflare.Zones) > 0 {
+		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
+			if err := e.edge.RunLease(ctx); err != nil {
+				d.Log.Error("rules at the edge are no longer renewed", "action", e.name, "err", err)
+			}
+		}))
+	}
 	if e.cutter != nil {
 		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 			if err := e.cutter.Run(ctx); err != nil {

@@ -251,6 +251,7 @@ func judge(s *control.Status, young, streams map[string]bool) {
 		if a.Contested {
 			add("contested", "action "+a.Name, "somebody else changes its bans or rules again and again, so repairs wait longer and longer", a.Since)
 		}
+		judgeLeases(a, add)
 		if a.LeftOut > 0 {
 			add("full", "action "+a.Name, fmt.Sprintf("%d bans that end soonest have no room in it", a.LeftOut), time.Time{})
 		}
