@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/tailban/tailban/actions/cloudflare"
 	"github.com/tailban/tailban/internal/access"
@@ -31,6 +32,39 @@ func clearEdge(ctx context.Context, p *Process, a *config.Action) error {
 		return fmt.Errorf("action %s: %w", a.Name, err)
 	}
 	fmt.Fprintf(p.Out, "%s of action %s removed from list %s at Cloudflare\n", plural(n, "ban"), a.Name, a.Cloudflare.List)
+	return nil
+}
+
+// lookPatience is how long Cloudflare may take to answer all that is asked.
+const lookPatience = time.Minute
+
+// lookOnline asks Cloudflare what its actions need to know.
+func lookOnline(ctx context.Context, p *Process, c *config.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	bad := 0
+	for i := range c.Actions {
+		a := &c.Actions[i]
+		if a.Cloudflare == nil {
+			continue
+		}
+		edge, err := edgeOf(a)
+		if err != nil {
+			return err
+		}
+		found, wrong := edge.Look(ctx)
+		fmt.Fprintf(p.Out, "\nAt Cloudflare, for action %s\n", a.Name)
+		for _, text := range found {
+			fmt.Fprintln(p.Out, " ", text)
+		}
+		for _, text := range wrong {
+			fmt.Fprintln(p.Out, "  problem:", text)
+		}
+		bad += len(wrong)
+	}
+	if bad > 0 {
+		return fmt.Errorf("%s at Cloudflare", plural(bad, "problem"))
+	}
 	return nil
 }
 

@@ -49,6 +49,21 @@ const (
 	RuleJSChallenge      = "js_challenge"
 )
 
+// NewCloudflare is a list for which there is no configuration. The error says what of
+// it can't be right.
+func NewCloudflare(account, list, api string, token notify.Secret) (*Cloudflare, error) {
+	path, err := filepath.Abs(token.Path)
+	if err != nil {
+		return nil, fmt.Errorf("the file of the token: %w", err)
+	}
+	token.Path = path
+	c := &Cloudflare{
+		Account: account, Token: token, List: list, API: api, SyncEvery: DefaultSyncEvery, Capacity: DefaultCapacity,
+		Requests: DefaultRequests, Changes: DefaultChanges,
+	}
+	return c, c.problem()
+}
+
 // readCloudflare reads what is particular to Cloudflare. owners says which action
 // has a list.
 func readCloudflare(t named, a *Action, env []string, owners map[string]string) {
@@ -175,10 +190,16 @@ func (c *Cloudflare) place() string {
 // problem is that of a place, for one at Cloudflare.
 func (c *Cloudflare) problem() error {
 	switch {
-	case c == nil, !isID(c.Account), !isListName(c.List), !filepath.IsAbs(c.Token.Path), c.Token.Text != "":
-		return errors.New("account, list or file of the token")
+	case c == nil:
+		return errors.New("it names no list")
+	case !isID(c.Account):
+		return fmt.Errorf("%q is no id of an account", c.Account)
+	case !isListName(c.List):
+		return fmt.Errorf("%q is no name of a list", c.List)
+	case !filepath.IsAbs(c.Token.Path) || c.Token.Text != "":
+		return errors.New("it names no file with a token")
 	case slices.ContainsFunc(c.Zones, func(s string) bool { return !isID(s) }):
-		return errors.New("zones")
+		return errors.New("zones must be ids")
 	case c.Instance != "" && !isInstance(c.Instance):
 		return fmt.Errorf("no instance is called %q", c.Instance)
 	case c.API != "":
