@@ -202,9 +202,6 @@ func (a *Action) failed(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cache.valid = false
-	if is(err, Missing) {
-		a.listID = ""
-	}
 	return err
 }
 

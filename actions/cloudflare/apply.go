@@ -60,7 +60,7 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 		a.mu.Unlock()
 		signal(a.wake)
 	}()
-	if err := a.removeItems(ctx, removes, func(it *item, _ time.Time) bool { return it.mine }); err != nil {
+	if err := a.removeItems(ctx, removes, true, func(it *item, _ time.Time) bool { return it.mine }); err != nil {
 		return err
 	}
 	more, err := a.addItems(ctx, adds)
@@ -128,7 +128,7 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 		switch {
 		case it != nil && it.mine && it.until.Equal(w.until.Truncate(time.Second)), it != nil && it.mine && it.until.Equal(w.until):
 			it.until = w.until
-		case covered && (exact || !until.Before(w.until.Add(-time.Second))):
+		case covered && covers(until, exact, w.until):
 			w.by = until
 		default:
 			adds = append(adds, change{p, w.until, w.asked})
@@ -168,17 +168,26 @@ func (a *Action) addItems(ctx context.Context, adds []change) (rejected []action
 	return rejected, nil
 }
 
-// addPart writes one batch, without the items in it that are refused.
+// addPart writes one batch, without the items in it that are refused, and those that
+// others turn out to have put in.
 func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions.Rejection, err error) {
 	for range maxRefused {
-		raw := make([]rawItem, len(part))
-		for i, c := range part {
-			raw[i] = rawItem{ip: formatIP(c.target), comment: tag{a.opt.Instance, c.until}.String()}
+		tries := 0
+		begin := func() (string, error) {
+			tries++
+			if err := a.verify(ctx, part, tries > 1); err != nil {
+				return "", err
+			}
+			if part = a.stillNeeded(part); len(part) == 0 {
+				return "", errNothing
+			}
+			raw := make([]rawItem, len(part))
+			for i, c := range part {
+				raw[i] = rawItem{ip: formatIP(c.target), comment: tag{a.opt.Instance, c.until}.String()}
+			}
+			return a.client.add(ctx, a.list(), raw)
 		}
-		if len(raw) == 0 {
-			return rejected, nil
-		}
-		err = a.operate(ctx, len(raw), func() (string, error) { return a.client.add(ctx, a.list(), raw) })
+		err = a.operate(ctx, len(part), begin)
 		var e *Error
 		i, named := -1, false
 		if errors.As(err, &e) && e.Code == codeItem {
@@ -206,8 +215,59 @@ func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions
 	return rejected, nil
 }
 
-// removeItems removes those items that still are what they should be.
-func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, still func(*item, time.Time) bool) error {
+// verify makes sure that nothing is overwritten that others have put in since the
+// list was read. One request tells whether it has as many items as it should. It is
+// read again if not, if what we know of there is others', or if another write has
+// just been waited for.
+func (a *Action) verify(ctx context.Context, adds []change, waited bool) error {
+	a.mu.Lock()
+	again := waited || !a.cache.valid
+	for _, c := range adds {
+		it := a.cache.items[c.target]
+		again = again || it != nil && !it.mine
+	}
+	size := a.cache.size()
+	a.mu.Unlock()
+	if !again {
+		n, err := a.client.listSize(ctx, a.list())
+		if err != nil {
+			return err
+		}
+		again = n != size
+	}
+	if !again {
+		return nil
+	}
+	return a.refresh(ctx)
+}
+
+// stillNeeded leaves out what others ban by now.
+func (a *Action) stillNeeded(adds []change) (needed []change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.opt.now()
+	for _, c := range adds {
+		if until, exact, covered := a.cache.cover(c.target, now); covered && covers(until, exact, c.until) {
+			if w, ok := a.wanted[c.target]; ok {
+				w.by = until
+				a.wanted[c.target] = w
+			}
+			continue
+		}
+		needed = append(needed, c)
+	}
+	return needed
+}
+
+// covers reports whether others' items that end then ban a target in our place: the
+// very item is theirs as long as it lasts, others have to last as long as ours.
+func covers(until time.Time, exact bool, ours time.Time) bool {
+	return exact || !until.Before(ours.Add(-time.Second))
+}
+
+// removeItems removes those items that still are what they should be. Who is not
+// patient gets errLater instead of waiting for another write, which may change that.
+func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, patient bool, still func(*item, time.Time) bool) error {
 	if len(targets) == 0 {
 		return nil
 	}
@@ -228,7 +288,14 @@ func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, still 
 		if len(ids) == 0 {
 			continue
 		}
-		if err := a.operate(ctx, len(ids), func() (string, error) { return a.client.remove(ctx, a.list(), ids) }); err != nil {
+		tries := 0
+		begin := func() (string, error) {
+			if tries++; tries > 1 && !patient {
+				return "", errLater
+			}
+			return a.client.remove(ctx, a.list(), ids)
+		}
+		if err := a.operate(ctx, len(ids), begin); err != nil {
 			return err
 		}
 		a.mu.Lock()
@@ -250,7 +317,7 @@ func (a *Action) findIDs(ctx context.Context, targets []netip.Prefix) error {
 			unknown = append(unknown, p)
 		}
 	}
-	pages := 1 + len(a.cache.items)/perPage
+	pages := a.cache.pages()
 	a.mu.Unlock()
 	switch {
 	case len(unknown) == 0:

@@ -154,6 +154,21 @@ func (c *client) findList(ctx context.Context, name string) (found *list, all in
 	return found, all, err
 }
 
+// listSize is how many items a list has.
+func (c *client) listSize(ctx context.Context, id string) (n int, err error) {
+	err = c.call(ctx, reading("look at the list"), func(ctx context.Context, auth option.RequestOption) error {
+		var p rules.ListGetParams
+		p.AccountID.Value, p.AccountID.Present = c.account, true
+		l, err := c.lists.Get(ctx, id, p, auth)
+		if err != nil {
+			return err
+		}
+		n = int(l.NumItems)
+		return nil
+	})
+	return n, err
+}
+
 // newList creates a list of addresses.
 func (c *client) newList(ctx context.Context, name, description string) (l *list, err error) {
 	err = c.call(ctx, writing("create the list"), func(ctx context.Context, auth option.RequestOption) error {

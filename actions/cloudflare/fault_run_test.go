@@ -33,6 +33,7 @@ type host struct {
 func (h *host) boot(t *testing.T, s *fake.Server, log *slog.Logger) {
 	h.action = newAction(t, s, func(o *cloudflare.Options) {
 		o.Instance, o.Log, o.Budget, o.Memory = h.name, log, runBudget(), h.memory
+		leased(o)
 		o.Token = func() (string, error) { return fake.Secret + h.name, nil }
 	})
 	h.rec = actions.NewReconciler(actions.Options{
@@ -47,6 +48,7 @@ func (h *host) boot(t *testing.T, s *fake.Server, log *slog.Logger) {
 	h.all = &sync.WaitGroup{}
 	h.all.Go(func() { _ = h.rec.Run(ctx) })
 	h.all.Go(func() { _ = h.action.Run(ctx) })
+	h.all.Go(func() { _ = h.action.RunLease(ctx) })
 }
 
 func (h *host) kill() {
@@ -75,7 +77,7 @@ func TestFaultRun(t *testing.T) {
 func faultRun(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	out := &lockedBuffer{}
-	log := slog.New(slog.NewTextHandler(out, nil))
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := fake.New(fake.Options{
 		Seed: seed, DelayJitter: 20 * time.Second, PendingRetry: rng.IntN(2) * 5, AcceptWith200: rng.IntN(2) == 0,
 		EmptyAfter: rng.IntN(2) == 0, LogBody: -1,
@@ -92,6 +94,10 @@ func faultRun(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := s.AddForeignRule(fake.ZoneID, fake.Rule{Action: "log", Expression: "(ip.src eq 198.51.100.1)"}); err != nil {
+		t.Fatal(err)
+	}
+	rules := s.Rules(fake.ZoneID)
 	hosts := []*host{{name: "web-1", wanted: map[string]time.Time{}}, {name: "web-2", wanted: map[string]time.Time{}}}
 	for _, h := range hosts {
 		h.memory = filepath.Join(t.TempDir(), "budget")
@@ -130,6 +136,12 @@ func faultRun(t *testing.T, seed uint64) {
 	synctest.Wait()
 
 	now := time.Now()
+	switch after := s.Rules(fake.ZoneID); {
+	case len(after) != 2 || after[0] != rules[0]:
+		t.Errorf("the rules are %+v, one is ours and the other was %+v", after, rules[0])
+	case !s.Blocked(netip.MustParseAddr("203.0.113.2"), now) && foreign["203.0.113.2"] != "":
+		t.Error("the rule does not block what is in the list")
+	}
 	held := map[string]string{}
 	for _, it := range s.Items(listName) {
 		held[it.IP] = it.Comment
@@ -161,7 +173,7 @@ func faultRun(t *testing.T, seed uint64) {
 			wants = wants || ours && strings.HasPrefix(comment, "tailban/"+h.name+" ") && h.wanted[ip+"/32"].Add(4*time.Minute).After(now)
 		}
 		if !wants {
-			t.Errorf("%s is held as %v, and nobody wants that", ip, tag)
+			t.Errorf("%s is held as %v, and nobody wants that at %v; wanted until %v, %v", ip, tag, now, hosts[0].wanted[ip+"/32"], hosts[1].wanted[ip+"/32"])
 		}
 	}
 	entries, dropped := s.Requests()
@@ -184,6 +196,9 @@ func faultRun(t *testing.T, seed uint64) {
 		}
 	}
 	if t.Failed() {
+		for _, r := range entries[len(entries)-60:] {
+			t.Logf("%v %s %s %s %s -> %d %d %v", r.At, r.Token, r.Method, r.Path, r.Query, r.Status, r.ItemChanges, r.Fault)
+		}
 		t.Logf("%d requests, %d starts\n%s", len(entries), boots, out)
 	}
 }

@@ -26,7 +26,14 @@ type cache struct {
 	items  map[netip.Prefix]*item
 	others bart.Table[*item] // those that are not this instance's
 	mine   int
+	other  int // items that are no addresses
 }
+
+// size is how many items the list should have.
+func (c *cache) size() int { return len(c.items) + c.other }
+
+// pages is how many requests it takes to read it.
+func (c *cache) pages() int { return 1 + c.size()/perPage }
 
 // newCache sorts what was listed. What is no address isn't ours to judge, but takes
 // room.
@@ -35,6 +42,7 @@ func newCache(raw []rawItem, instance string) *cache {
 	for _, r := range raw {
 		p, ok := parseIP(r.ip)
 		if !ok {
+			c.other++
 			continue
 		}
 		it := &item{id: r.id}

@@ -39,6 +39,9 @@ func (a *Action) operate(ctx context.Context, items int, begin func() (id string
 	if err == nil {
 		err = a.await(ctx, id)
 	}
+	if errors.Is(err, errNothing) {
+		return nil
+	}
 	if err == nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -54,6 +57,13 @@ func (a *Action) operate(ctx context.Context, items int, begin func() (id string
 	}
 	return a.failed(err)
 }
+
+// errNothing is of an operation that turned out to be needless, and errLater of one
+// that is to be thought over before it is begun.
+var (
+	errNothing = errors.New("nothing is to do")
+	errLater   = errors.New("cloudflare: another change came first")
+)
 
 var errSlow = fmt.Errorf("cloudflare: a change of the list is not done within %v", operateFor)
 

@@ -40,7 +40,7 @@ func (a *Action) Clear(ctx context.Context) (removed int, err error) {
 	}
 	a.mu.Unlock()
 	a.ledger.change(len(mine)) // nobody is kept banned for want of it
-	err = a.removeItems(ctx, mine, func(it *item, _ time.Time) bool { return it.mine })
+	err = a.removeItems(ctx, mine, true, func(it *item, _ time.Time) bool { return it.mine })
 	removed = len(mine) - a.count(mine)
 	if err == nil {
 		err = a.dropRules(ctx)

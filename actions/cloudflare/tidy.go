@@ -17,6 +17,8 @@ const (
 	// othersGrace is how long what others have put in is left to them after its end.
 	othersGrace = 5 * time.Minute
 	maxTidyRest = 10 * time.Minute
+
+	sweepTries = 60 // of a sweep, while others write
 )
 
 // Run removes items whose time is over, in batches, and writes what others have
@@ -30,7 +32,7 @@ func (a *Action) Run(ctx context.Context) error {
 			continue
 		}
 		_, err := a.tidy(ctx, othersGrace)
-		if err == nil {
+		if err == nil || errors.Is(err, errLater) {
 			rest = a.tidyEvery
 			continue
 		}
@@ -61,8 +63,8 @@ func (a *Action) awaitWork(ctx context.Context, wait time.Duration, any bool) {
 func (a *Action) nextTidy() (wait time.Duration, any bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.cache.valid {
-		return 0, false // the reconciler reads it
+	if a.listID == "" {
+		return 0, false // the reconciler looks for it
 	}
 	var next time.Time
 	soonest := func(t time.Time) {
@@ -84,7 +86,11 @@ func (a *Action) nextTidy() (wait time.Duration, any bool) {
 		}
 	}
 	now := a.opt.now()
-	if pause := a.tidied.Add(a.tidyEvery); next.Before(pause) {
+	if !a.cache.valid { // what is over there can't be told without reading it
+		soonest(now)
+	}
+	// A long list takes long to read.
+	if pause := a.tidied.Add(a.tidyEvery + time.Duration(a.cache.pages()-1)*a.tidyEvery/10); next.Before(pause) {
 		next = pause
 	}
 	return max(0, next.Sub(now)), any
@@ -97,7 +103,7 @@ func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
 		return false
 	}
 	until, exact, covered := a.cache.cover(p, now)
-	if covered && (exact || !until.Before(w.until)) {
+	if covered && covers(until, exact, w.until) {
 		w.by = until
 		a.wanted[p] = w
 		return false
@@ -113,6 +119,13 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 		return 0, err
 	}
 	defer end()
+	a.mu.Lock()
+	a.tidied = a.opt.now()
+	a.mu.Unlock()
+	// Others may have prolonged what is theirs, or taken over what was ours.
+	if err := a.refresh(ctx); err != nil {
+		return 0, err
+	}
 	now := a.opt.now()
 	over := func(it *item, now time.Time) bool {
 		return it.mine && it.over(now) || it.over(now.Add(-grace))
@@ -120,12 +133,6 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	var gone []netip.Prefix
 	var adds []change
 	a.mu.Lock()
-	a.tidied = now
-	for p, it := range a.cache.items {
-		if over(it, now) {
-			gone = append(gone, p)
-		}
-	}
 	for p, w := range a.wanted {
 		switch {
 		case !w.until.After(now):
@@ -134,19 +141,32 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 			adds = append(adds, change{p, w.until, w.asked})
 		}
 	}
+	taken := map[netip.Prefix]bool{}
+	for _, c := range adds {
+		taken[c.target] = true
+	}
+	for p, it := range a.cache.items {
+		if over(it, now) && !taken[p] {
+			gone = append(gone, p)
+		}
+	}
 	a.mu.Unlock()
 	got := a.ledger.change(len(gone) + len(adds))
 	a.warnUsage()
 	adds, _ = cut(adds, got, nil, func(c change) netip.Prefix { return c.target })
 	gone, _ = cut(gone, got-len(adds), nil, func(p netip.Prefix) netip.Prefix { return p })
 	before := a.count(gone)
-	_, err = a.addItems(ctx, adds)
-	err = errors.Join(err, a.removeItems(ctx, gone, over))
+	err = a.removeItems(ctx, gone, false, over)
 	removed = before - a.count(gone)
+	if err == nil || errors.Is(err, errLater) {
+		_, failed := a.addItems(ctx, adds)
+		err = errors.Join(err, failed)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range adds {
-		if w, ok := a.wanted[c.target]; ok && err == nil {
+		it := a.cache.items[c.target]
+		if w, ok := a.wanted[c.target]; ok && it != nil && it.mine {
 			w.by = time.Time{}
 			a.wanted[c.target] = w
 		}
@@ -173,13 +193,20 @@ func (a *Action) Sweep(ctx context.Context) (removed int, err error) {
 	end, err := a.begin(ctx)
 	if err == nil {
 		err = a.findList(ctx, false)
-		if err == nil {
-			err = a.refresh(ctx)
-		}
 		end()
 	}
 	if err != nil {
 		return 0, err
 	}
-	return a.tidy(ctx, 0)
+	for range sweepTries {
+		n, later := a.tidy(ctx, 0)
+		removed += n
+		if !errors.Is(later, errLater) {
+			return removed, later
+		}
+		if !sleep.For(ctx, a.look) {
+			return removed, ctx.Err()
+		}
+	}
+	return removed, errLater
 }
