@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -209,6 +210,29 @@ func TestInvalidItem(t *testing.T) {
 		e.holds("192.0.2.1", "2001:db8:0:5::/64")
 		if s := e.reconciler.Stats(); s.Failing || s.Rejected != 2 {
 			e.Errorf("stats are %+v", s)
+		}
+	})
+}
+
+// TestUnfit is which targets can't be banned there at all, and that these cost
+// nothing.
+func TestUnfit(t *testing.T) {
+	protected := func(p netip.Prefix) (string, bool) { return "ours", p == prefix("198.51.100.1/32") }
+	atEdge(t, fake.Options{}, func(o *cloudflare.Options) { o.Protected = protected }, func(e *edge) {
+		e.after(time.Minute)
+		unfit := map[string]error{
+			"10.0.0.0/7": actions.ErrUnsupported, "2000::/11": actions.ErrUnsupported,
+			"198.51.100.1/32": actions.ErrProtected,
+		}
+		for target, want := range unfit {
+			err := e.action.Apply(e.Context(), []actions.Entry{{Target: prefix(target), Left: time.Hour}}, nil)
+			if !errors.Is(err, want) {
+				e.Errorf("%s: the error is %v, want %v", target, err, want)
+			}
+		}
+		e.holds()
+		if n := e.requests("POST", "/items"); n > 0 {
+			e.Errorf("%d writes for what can't be banned", n)
 		}
 	})
 }

@@ -351,20 +351,20 @@ func edgeText(g *control.EdgeStatus) string {
 // leaseText tells of the rule of a zone.
 func leaseText(now time.Time, l *control.Lease) string {
 	text := "rule of zone " + l.Zone
+	left := l.Deadline.Sub(now)
 	switch {
 	case l.Off:
 		return text + ": turned off by somebody"
+	case l.Err == "" && l.Deadline.IsZero():
+		return text + ": not made yet"
+	case l.Err == "":
+		return text + ": works for " + config.FormatDuration(left.Truncate(time.Minute)) + ", and is renewed before"
 	case l.Deadline.IsZero():
-		text += ": not made yet"
-	case !l.Deadline.After(now):
-		text += ": lapsed"
-	default:
-		text += ": lapses in " + config.FormatDuration(l.Deadline.Sub(now).Truncate(time.Minute)) + " if it is not renewed"
+		return text + ": can't be made"
+	case left <= 0:
+		return text + ": lapsed, as it can't be renewed"
 	}
-	if l.Err != "" {
-		text += ", as it can't be renewed"
-	}
-	return text
+	return text + ": can't be renewed, and lapses in " + config.FormatDuration(left.Truncate(time.Minute))
 }
 
 // cutText tells of the connections that were cut.
