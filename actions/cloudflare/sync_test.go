@@ -140,6 +140,7 @@ func TestOversOfOthers(t *testing.T) {
 		add("192.0.2.2", 20*time.Minute)
 		e.after(12 * time.Minute)
 		e.holds("192.0.2.2")
+		e.ban("192.0.2.3/32", 9*time.Minute) // is over a minute later, and removed alone
 		e.after(10 * time.Minute)
 		e.holds("192.0.2.2")
 		e.after(5 * time.Minute)
