@@ -184,7 +184,11 @@ func isInstance(s string) bool {
 
 // place is what an action has for itself at Cloudflare.
 func (c *Cloudflare) place() string {
-	return fmt.Sprintf("items of instance %q in list %s of Cloudflare account %s", c.Instance, c.List, c.Account)
+	who := "this host"
+	if c.Instance != "" {
+		who = "instance " + c.Instance
+	}
+	return fmt.Sprintf("items of %s in list %s of Cloudflare account %s", who, c.List, c.Account)
 }
 
 // problem is that of a place, for one at Cloudflare.
