@@ -91,8 +91,17 @@ type Change struct {
 // Bounded is an action that has room for only so many bans.
 type Bounded interface {
 	// Room names the place that a target is held in, and how many fit into it.
-	// Both stay as they are. An empty name: there is no bound.
+	// The name stays as it is; that the number has changed counts from the next
+	// full pass on. An empty name: there is no bound.
 	Room(target netip.Prefix) (place string, size int)
+}
+
+// Paced is an action for which each Apply is dear, so that changes are gathered for
+// it.
+type Paced interface {
+	// Pause is for how long from now on to gather more changes before the next
+	// Apply. It may be called from any goroutine, and waits for nothing.
+	Pause() time.Duration
 }
 
 // Limited is an action that can hold a ban for only so long at a time.

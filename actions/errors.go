@@ -95,3 +95,14 @@ func (e *RejectedError) Unwrap() []error {
 	}
 	return errs
 }
+
+// WaitingError says that some changes were not made yet, as the action has nothing
+// left for them just now, and that all else of the batch is in force. They are given
+// to it again, after its pause; see [Paced].
+type WaitingError struct {
+	Targets []netip.Prefix // of additions and removals
+}
+
+func (e *WaitingError) Error() string {
+	return fmt.Sprintf("%d changes wait until the action may make more", len(e.Targets))
+}

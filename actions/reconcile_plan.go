@@ -122,6 +122,7 @@ func (r *Reconciler) planFull(held []Entry, now time.Time, slack time.Duration) 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.resize()
 	r.readmit(now)
 	p := r.take()
 	p.held = len(held)
@@ -343,6 +344,25 @@ func (r *Reconciler) putBack(p *plan) {
 		r.markPending(target, why)
 	}
 	r.lost = r.lost || p.lost
+}
+
+// postpone makes changes pending again that the action has not made yet, and leaves
+// them out of the plan.
+func (r *Reconciler) postpone(p *plan, targets []netip.Prefix) {
+	these := make(map[netip.Prefix]struct{}, len(targets))
+	for _, t := range targets {
+		these[t] = struct{}{}
+	}
+	p.add = slices.DeleteFunc(slices.Clone(p.add), func(e Entry) bool { _, yes := these[e.Target]; return yes })
+	p.remove, p.strays = except(slices.Clone(p.remove), these), except(p.strays, these)
+	p.begun, p.retried = except(p.begun, these), except(p.retried, these)
+	r.mu.Lock()
+	for t := range these {
+		delete(p.merged, t)
+		r.markPending(t, asked)
+	}
+	r.mu.Unlock()
+	r.notify()
 }
 
 // markRejected returns those of the rejections that are news.

@@ -42,6 +42,33 @@ func (e *endings) Pop() any {
 	return x
 }
 
+// resize takes up how many bans fit by now. Those that don't any more leave.
+func (r *Reconciler) resize() {
+	b, ok := r.opt.Action.(Bounded)
+	if !ok {
+		return
+	}
+	seen := map[string]bool{}
+	for target := range r.desired {
+		if len(seen) == len(r.places) {
+			return
+		}
+		p := r.placeOf(target)
+		if p == nil || seen[p.name] {
+			continue
+		}
+		seen[p.name] = true
+		_, p.size = b.Room(target)
+		for p.in > p.size {
+			first, ok := r.soonest(p)
+			if !ok {
+				break
+			}
+			r.evict(p, first)
+		}
+	}
+}
+
 // placeOf returns the place of a target; nil: it has no bound.
 func (r *Reconciler) placeOf(target netip.Prefix) *place {
 	b, ok := r.opt.Action.(Bounded)
@@ -122,6 +149,11 @@ func (r *Reconciler) makeRoom(p *place, until time.Time) {
 	if !ok || !first.at.Before(until) {
 		return
 	}
+	r.evict(p, first)
+}
+
+// evict has the ban leave that ends first.
+func (r *Reconciler) evict(p *place, first ending) {
 	heap.Pop(&p.ends)
 	w := r.desired[first.target]
 	w.out, w.inForce = true, false

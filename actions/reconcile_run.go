@@ -39,8 +39,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.passedAll()
 		}
 		if full {
-			// Listing many bans is work for the kernel: a small share of it.
-			next.Reset(max(r.opt.Interval, fullShare*r.opt.Now().Sub(began)))
+			next.Reset(max(r.opt.Interval, r.fullPause(r.opt.Now().Sub(began))))
 		}
 		if err == nil {
 			backoff = r.opt.MinBackoff
@@ -54,6 +53,16 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		backoff = min(2*backoff, r.opt.MaxBackoff)
 		full = true // any part of a failed batch may be in force
 	}
+}
+
+// fullPause is how long to leave it at a full pass that took so long: listing many
+// bans is work for the kernel, and that is to be a small share of it. Who has us wait
+// for a pause does not work all the time that an Apply takes.
+func (r *Reconciler) fullPause(took time.Duration) time.Duration {
+	if _, paced := r.opt.Action.(Paced); paced {
+		return 0
+	}
+	return fullShare * took
 }
 
 // rest waits after an error, but not if somebody else has just been seen to be
@@ -96,6 +105,7 @@ func (r *Reconciler) finish(ctx context.Context) {
 func (r *Reconciler) await(ctx context.Context, next <-chan time.Time) (full bool) {
 	repair := time.NewTimer(0)
 	defer repair.Stop()
+	var gathered <-chan time.Time
 	for {
 		wait, noticed := r.repairIn()
 		if noticed && wait == 0 {
@@ -111,12 +121,27 @@ func (r *Reconciler) await(ctx context.Context, next <-chan time.Time) (full boo
 		case <-next:
 			return true
 		case <-repair.C:
+			continue
 		case <-r.wake:
-			if full, yes := r.due(); yes {
-				return full
-			}
+		case <-gathered:
+		}
+		full, yes := r.due()
+		pause := r.pause()
+		switch {
+		case yes && pause <= 0:
+			return full
+		case yes:
+			gathered = time.After(pause)
 		}
 	}
+}
+
+// pause is how long to gather changes.
+func (r *Reconciler) pause() time.Duration {
+	if p, ok := r.opt.Action.(Paced); ok {
+		return p.Pause()
+	}
+	return 0
 }
 
 // due reports whether changes are to be applied, and whether that takes a full
@@ -216,9 +241,14 @@ func (r *Reconciler) apply(ctx context.Context, p *plan) error {
 	}
 	err := r.call(func() error { return r.opt.Action.Apply(ctx, p.add, p.remove) })
 	var rejected *RejectedError
-	if err != nil && !errors.As(err, &rejected) {
+	var waiting *WaitingError
+	isRejected, isWaiting := errors.As(err, &rejected), errors.As(err, &waiting)
+	if err != nil && !isRejected && !isWaiting {
 		r.putBack(p)
 		return fmt.Errorf("apply to action %s: %w", r.opt.Name, err)
+	}
+	if isWaiting {
+		r.postpone(p, waiting.Targets)
 	}
 	r.reject(p, rejected)
 	r.markBegun(p, rejected)

@@ -19,6 +19,7 @@ import (
 func newCheck(p *Process, path *string) *cobra.Command {
 	var name string
 	var groups []string
+	var online bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration, and show what would run",
@@ -31,10 +32,14 @@ run, or that others may change; and secrets that can't be used.
 With --user, the files' permissions are compared with what that user may do;
 run as root, so that everything can be looked at. A service with a dynamic
 user has none that can be named while it doesn't run: give any free number, and
-the groups of its unit.`,
+the groups of its unit.
+
+With --online, Cloudflare is asked whether the token is accepted, and what there is
+of lists and rules; nothing is changed there.`,
 		Example: `  tailban check
   sudo tailban check --user tailban
-  sudo tailban check --user 65000 --groups adm`,
+  sudo tailban check --user 65000 --groups adm
+  sudo tailban check --online`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var who *access.User
@@ -51,12 +56,16 @@ the groups of its unit.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkNotify(cfg, who)) {
+			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkTokens(cfg, who), checkNotify(cfg, who)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
-			return describe(p.Out, *path, cfg)
+			if err := describe(p.Out, *path, cfg); err != nil || !online {
+				return err
+			}
+			return lookOnline(c.Context(), p, cfg)
 		},
 	}
+	c.Flags().BoolVar(&online, "online", false, "ask Cloudflare, too; nothing is changed there")
 	c.Flags().StringVar(&name, "user", "", "tell whether this `user` (name or number) can read the files")
 	c.Flags().StringSliceVar(&groups, "groups", nil, "further `groups` of the user")
 	return c
@@ -217,6 +226,13 @@ func actionText(a *config.Action) string {
 	switch {
 	case a.Command != nil:
 		return fmt.Sprintf("by %s, compared every %s", a.Command.Ban[0], config.FormatDuration(a.Reconcile))
+	case a.Cloudflare != nil:
+		c := a.Cloudflare
+		text := fmt.Sprintf("list %s of account %s, written every %s, compared every %s", c.List, c.Account, config.FormatDuration(c.SyncEvery), config.FormatDuration(a.Reconcile))
+		if n := len(c.Zones); n > 0 {
+			text += fmt.Sprintf(", rule in %s: %s, renewed for %s", plural(n, "zone"), c.RuleAction, config.FormatDuration(c.Lease))
+		}
+		return text
 	case !a.Kernel():
 		return "bans are logged, nothing is enforced"
 	}

@@ -113,6 +113,7 @@ Exit codes: 0 done; 1 something failed, or the configuration has problems;
 		newLists(a),
 		newProbe(p, &path),
 		newTeardown(a),
+		newCloudflare(p, &path),
 		newNotify(p, &path),
 		newStatus(a),
 		newBans(a),

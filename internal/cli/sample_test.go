@@ -107,6 +107,16 @@ func lossyStatus() *control.Status {
 	s.Actions[0].Overdue, s.Actions[0].OverdueSince = 7, at(-3*minute)
 	s.Actions[0].OverdueErr = "unban 198.51.100.8/32: /usr/local/bin/router: exit status 4: busy"
 	s.Actions[0].Merged = &control.MergeStatus{Networks: 3, Members: 1_204, Merges: 5, Splits: 2}
+	s.Actions[0].Edge = &control.EdgeStatus{
+		List: "tailban", Items: 1_204, Others: 31, Covered: 2, Waiting: 17, Unused: true, Requests: 9_114, Writes: 1_312, Changes: 40_208, Removed: 12_003,
+		Leases: []control.Lease{
+			{Zone: "f0e0d0c0b0a000998877665544332211", Deadline: at(40 * minute)},
+			{Zone: "f1e0d0c0b0a000998877665544332211", Deadline: at(20 * minute), Err: "no answer", Since: at(-3 * minute)},
+			{Zone: "f2e0d0c0b0a000998877665544332211", Deadline: at(-20 * minute), Err: "no answer", Since: at(-3 * minute)},
+			{Zone: "f3e0d0c0b0a000998877665544332211", Err: "no answer", Since: at(-3 * minute)},
+			{Zone: "f4e0d0c0b0a000998877665544332211", Deadline: at(40 * minute), Off: true},
+		},
+	}
 	file := &s.Logs[0]
 	file.Cut, file.Late, file.Gaps, file.GapBytes, file.Errors = 1, 1_204, 2, 3_400_000, 7
 	file.Files = append(file.Files,

@@ -312,6 +312,15 @@ func actionsTable(st *control.Status) *table {
 		if r := x.Programs; r != nil && r.Failures > 0 {
 			t.note("programs run: %s, that failed: %s, of these by taking too long: %s", words.Thousands(r.Runs), words.Thousands(r.Failures), words.Thousands(r.Timeouts))
 		}
+		if g := x.Edge; g != nil {
+			t.note("%s", edgeText(g))
+			for _, l := range g.Leases {
+				t.note("%s", leaseText(st.Now, &l))
+			}
+			if g.Unused {
+				t.note("no rule at Cloudflare uses the list %s, so it keeps nobody away", g.List)
+			}
+		}
 		if x.Cut != nil {
 			t.note("%s", cutText(x.Cut))
 		}
@@ -332,6 +341,38 @@ func arrivedText(a *control.ActionStatus) string {
 		text += ", through a proxy: " + words.Thousands(a.SeenForwarded)
 	}
 	return text
+}
+
+// edgeText tells of a list at Cloudflare.
+func edgeText(g *control.EdgeStatus) string {
+	text := fmt.Sprintf("list %s: %s of this host, %s of others", g.List, many(g.Items, "item"), words.Thousands(g.Others))
+	if g.Covered > 0 {
+		text += fmt.Sprintf(", which ban %s of its targets", words.Thousands(g.Covered))
+	}
+	text += fmt.Sprintf("; requests: %s, writes: %s, items changed: %s", words.Thousands(g.Requests), words.Thousands(g.Writes), words.Thousands(g.Changes))
+	if g.Waiting > 0 {
+		text += "; changes that wait for the budget: " + words.Thousands(g.Waiting)
+	}
+	return text
+}
+
+// leaseText tells of the rule of a zone.
+func leaseText(now time.Time, l *control.Lease) string {
+	text := "rule of zone " + l.Zone
+	left := l.Deadline.Sub(now)
+	switch {
+	case l.Off:
+		return text + ": turned off by somebody"
+	case l.Err == "" && l.Deadline.IsZero():
+		return text + ": not made yet"
+	case l.Err == "":
+		return text + ": works for " + config.FormatDuration(left.Truncate(time.Minute)) + ", and is renewed before"
+	case l.Deadline.IsZero():
+		return text + ": can't be made"
+	case left <= 0:
+		return text + ": lapsed, as it can't be renewed"
+	}
+	return text + ": can't be renewed, and lapses in " + config.FormatDuration(left.Truncate(time.Minute))
 }
 
 // cutText tells of the connections that were cut.

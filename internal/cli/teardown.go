@@ -26,7 +26,8 @@ func newTeardown(a *connection) *cobra.Command {
 		Short: "Remove all bans from the kernel, with our tables, chains and sets",
 		Long: `Delete what the actions of the configuration have in the kernel, with all bans
 in it: nftables tables, iptables chains and IP sets; nothing else is touched. The
-programs of an action take out what they list. So goes what the daemon that ran
+programs of an action take out what they list, and this host's items are removed
+from lists at Cloudflare. So goes what the daemon that ran
 last had by another configuration, unless another daemon has it by now. If there is no configuration in the usual place, or one with problems, that is the
 table "tailban", and where iptables is installed the chain "TAILBAN" and its
 sets. No daemon is needed; one that runs would make them again or, with
@@ -112,6 +113,9 @@ func tearDown(ctx context.Context, to *connection, a *config.Action, ifThere boo
 	case config.TypeCommand:
 		warnUsed(ctx, to, a)
 		return unbanAll(ctx, p, a)
+	case config.TypeCloudflare:
+		warnUsed(ctx, to, a)
+		return clearEdge(ctx, p, a)
 	}
 	switch {
 	case err != nil:

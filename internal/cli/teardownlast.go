@@ -42,6 +42,12 @@ func tearDownLast(ctx context.Context, p *Process, stateDir string, list []confi
 			var failed error
 			gone, failed = unbanLast(ctx, p, &u.Places[i], u)
 			errs = append(errs, failed)
+		case a.Type == config.TypeCloudflare && (used || err != nil || u.Foreign != nil):
+			fmt.Fprintf(p.Err, "warning: %s stay, which an earlier configuration had: a daemon runs that may use them, or somebody else could have named where the token goes\n", term.Escape(a.Place()))
+		case a.Type == config.TypeCloudflare:
+			failed := clearEdge(ctx, p, a)
+			gone = failed == nil
+			errs = append(errs, failed)
 		default:
 			var failed error
 			gone, failed = tearDownPlace(ctx, p, a, list, runs, u.Foreign != nil)

@@ -10,8 +10,9 @@ import (
 
 // Bounds of how often an action is compared with what should be in force.
 const (
-	minReconcile = time.Second
-	maxReconcile = time.Hour
+	minReconcile     = time.Second
+	minEdgeReconcile = time.Minute
+	maxReconcile     = time.Hour
 )
 
 // Bounds of how many members make a network be banned as one.
@@ -19,19 +20,22 @@ const minMerge, maxMerge = 2, 256
 
 // actionKeys says which types of actions have a key.
 func actionKeys() map[string][]string {
-	filters, programs := []string{TypeNftables, TypeIptables}, []string{TypeCommand}
+	filters, programs, edge := []string{TypeNftables, TypeIptables}, []string{TypeCommand}, []string{TypeCloudflare}
 	return map[string][]string{
-		"ports": filters, "verdict": filters, "cut_connections": filters, "reconcile": append(filters, TypeCommand),
-		"ban": programs, "unban": programs, "check": programs, "list": programs, "list_target": programs, "list_seconds": programs,
+		"ports": filters, "verdict": filters, "cut_connections": filters, "reconcile": append(filters, TypeCommand, TypeCloudflare),
+		"ban": programs, "unban": programs, "check": programs, "list": {TypeCommand, TypeCloudflare}, "list_target": programs, "list_seconds": programs,
 		"expires": programs, "batch": programs, "timeout": programs, "concurrency": programs,
 		"table": {TypeNftables}, "protect_table": {TypeNftables}, "merge": {TypeNftables},
+		"account": edge, "token_file": edge, "create_list": edge, "instance": edge, "api_base": edge,
+		"zones": edge, "lease": edge, "rule_action": edge,
+		"sync_every": edge, "capacity": edge, "requests": edge, "changes": edge,
 		"chain": {TypeIptables}, "sets": {TypeIptables}, "variant": {TypeIptables},
 	}
 }
 
 // readActions reads the [actions.NAME] tables; without any there is one that
 // logs. names are those of the bad ones, too.
-func readActions(top *section) (actions []Action, names []string) {
+func readActions(top *section, env []string) (actions []Action, names []string) {
 	tables, names := top.group("actions", "")
 	if len(names) == 0 {
 		return []Action{{Name: TypeLog, Type: TypeLog}}, []string{TypeLog}
@@ -39,7 +43,7 @@ func readActions(top *section) (actions []Action, names []string) {
 	owners := map[string]string{}
 	for _, t := range tables {
 		a := Action{Name: t.name}
-		types := []string{TypeNftables, TypeIptables, TypeCommand, TypeLog}
+		types := []string{TypeNftables, TypeIptables, TypeCommand, TypeCloudflare, TypeLog}
 		if n, ok := t.get("type"); ok {
 			if n.v == "webhook" {
 				n.bad("enforces nothing, so it is no action: [notify.NAME] is for webhooks")
@@ -75,6 +79,8 @@ func readActions(top *section) (actions []Action, names []string) {
 		case TypeCommand:
 			readReconcile(t, &a)
 			readCommand(t, &a, owners)
+		case TypeCloudflare:
+			readCloudflare(t, &a, env, owners)
 		}
 		t.finish()
 		actions = append(actions, a)

@@ -114,10 +114,11 @@ type Log struct {
 
 // Types of actions.
 const (
-	TypeNftables = "nftables"
-	TypeIptables = "iptables" // with IP sets
-	TypeCommand  = "command"  // by programs of the administrator's
-	TypeLog      = "log"      // nothing is enforced, bans are only reported
+	TypeNftables   = "nftables"
+	TypeIptables   = "iptables"   // with IP sets
+	TypeCommand    = "command"    // by programs of the administrator's
+	TypeCloudflare = "cloudflare" // at Cloudflare's edge
+	TypeLog        = "log"        // nothing is enforced, bans are only reported
 )
 
 // Variants of iptables.
@@ -162,6 +163,9 @@ type Action struct {
 	// Command is of TypeCommand.
 	Command *Command
 
+	// Cloudflare is of TypeCloudflare.
+	Cloudflare *Cloudflare
+
 	// Of TypeNftables.
 
 	Table   string // name of the table, in the inet family
@@ -174,6 +178,10 @@ type Action struct {
 // Kernel reports whether the kernel enforces its bans.
 func (a *Action) Kernel() bool { return a.Type == TypeNftables || a.Type == TypeIptables }
 
+// Edge reports whether its bans are enforced where clients that come through a proxy
+// are seen as they are.
+func (a *Action) Edge() bool { return a.Type == TypeCloudflare }
+
 // Place names what the action has for itself, and no other may work on; "":
 // nothing.
 func (a *Action) Place() string {
@@ -184,6 +192,8 @@ func (a *Action) Place() string {
 		return "chain " + a.Chain + " with sets " + a.Sets
 	case TypeCommand:
 		return fmt.Sprintf("what %q puts in for action %s", a.Command.Ban, a.Name)
+	case TypeCloudflare:
+		return a.Cloudflare.place()
 	}
 	return ""
 }
@@ -205,6 +215,13 @@ const (
 	DefaultTimeout          = 10 * time.Second
 	DefaultConcurrency      = 4
 	DefaultRemember         = detector.DefaultRemember
+	DefaultList             = "tailban" // at Cloudflare
+	DefaultSyncEvery        = 15 * time.Second
+	DefaultCapacity         = 10_000
+	DefaultLease            = time.Hour
+	DefaultRequests         = 400
+	DefaultChanges          = 200_000
+	DefaultEdgeReconcile    = 10 * time.Minute
 )
 
 // maxFile is how large the file may be, in bytes.

@@ -67,7 +67,7 @@ func read(top *section, env []string) *Config {
 	refs := references{shared: c.SharedHistory}
 	c.Logs, refs.logs = readLogs(top)
 	checkPeers(top.doc, c)
-	c.Actions, refs.actions = readActions(top)
+	c.Actions, refs.actions = readActions(top, env)
 	defaults := readDefaults(top, &refs, c.Remember)
 	var names []string
 	c.Jails, names = readJails(top, &refs, defaults)

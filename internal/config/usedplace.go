@@ -39,6 +39,8 @@ func (p *UsedPlace) problem() error {
 		}
 	case TypeCommand:
 		return a.Command.problem()
+	case TypeCloudflare:
+		return a.Cloudflare.problem()
 	default:
 		return fmt.Errorf("no action of type %q leaves anything behind", a.Type)
 	}

@@ -25,6 +25,7 @@ func warn(doc *document, c *Config) {
 	warnKinds(doc, c)
 	warnNotify(doc, c)
 	warnSources(doc, c)
+	warnCloudflare(doc, c)
 }
 
 // warnLogs is about logs that can't do what is asked of them.
@@ -92,8 +93,8 @@ func warnEnforcement(doc *document, c *Config) {
 // warnPlane is about clients that no action can keep away: packets of those
 // behind a proxy carry the proxy's address.
 func warnPlane(doc *document, c *Config) {
-	if c.Observe {
-		return
+	if c.Observe || slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Edge() }) {
+		return // what no jail uses is told elsewhere
 	}
 	for _, l := range c.Logs {
 		if l.Rewritten && slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Kernel() }) {

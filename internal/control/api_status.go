@@ -151,6 +151,34 @@ type ActionStatus struct {
 	Cut *CutStatus `json:"cut,omitempty"` // nil: connections are not cut
 
 	Merged *MergeStatus `json:"merged,omitempty"` // nil: no network is banned as one
+
+	Edge *EdgeStatus `json:"edge,omitempty"` // nil: it is none at an edge
+}
+
+// EdgeStatus is about a list at Cloudflare, and what was asked of it since the start,
+// or a reload that changed the action.
+type EdgeStatus struct {
+	List     string `json:"list"`
+	Items    int    `json:"items"`   // of this host
+	Others   int    `json:"others"`  // all others
+	Covered  int    `json:"covered"` // bans that items of others enforce
+	Waiting  int    `json:"waiting"` // changes that had to wait for the budget at the last write
+	Unused   bool   `json:"unused"`  // no rule uses the list
+	Requests uint64 `json:"requests"`
+	Writes   uint64 `json:"writes"`  // changes in bulk
+	Changes  uint64 `json:"changes"` // of items, in them
+	Removed  uint64 `json:"removed"` // items whose time was over
+
+	Leases []Lease `json:"leases,omitempty"` // none: no rule is kept
+}
+
+// Lease is the rule of a zone that blocks what is in the list.
+type Lease struct {
+	Zone     string    `json:"zone"`
+	Deadline time.Time `json:"deadline,omitzero"` // when it lapses if it is not renewed
+	Off      bool      `json:"off,omitempty"`     // somebody has turned it off
+	Err      string    `json:"error,omitempty"`   // why it can't be renewed
+	Since    time.Time `json:"since,omitzero"`    // since when
 }
 
 // ProgramStatus is about the programs that an action runs.

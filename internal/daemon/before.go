@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/actions/cloudflare"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/state"
 )
@@ -72,6 +73,17 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 		if err := d.programsBefore(l); err != nil {
 			return nil, err
 		}
+		return l, nil
+	}
+	if a.Type == config.TypeCloudflare {
+		if u.Foreign != nil {
+			return nil, fmt.Errorf("its token is not used, as somebody else could have named where to: %w", u.Foreign)
+		}
+		edge, err := cloudflare.New(CloudflareOptions(a, d.Host))
+		if err != nil {
+			return nil, err
+		}
+		l.teardown = edge.Teardown
 		return l, nil
 	}
 	place, err := KernelPlaceOf(a, now, &d.iptablesRuns, u.Foreign != nil)
@@ -158,6 +170,8 @@ func removal(a *config.Action) string {
 			" and " + a.Chain + "-BAN, and by ipset destroy the sets that begin with " + a.Sets
 	case config.TypeCommand:
 		return fmt.Sprintf("%q for each target", a.Command.Unban)
+	case config.TypeCloudflare:
+		return "in Cloudflare's dashboard, in the list " + a.Cloudflare.List + ", the items whose comment begins with tailban/"
 	}
 	return ""
 }

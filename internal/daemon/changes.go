@@ -205,8 +205,21 @@ func actionSettings(c *config.Config) map[string][]setting {
 			setting{"ban", hidden(strings.Join(c.Ban, " "))}, setting{"unban", hidden(strings.Join(c.Unban, " "))}, setting{"check", hidden(strings.Join(c.Check, " "))}, setting{"list", hidden(strings.Join(c.List, " "))},
 			setting{"list_target", c.ListTarget}, setting{"list_seconds", c.ListSeconds}, setting{"expires", strconv.FormatBool(c.Expires)},
 			setting{"batch", strconv.Itoa(c.Batch)}, setting{"timeout", c.Timeout.String()}, setting{"concurrency", strconv.Itoa(c.Concurrency)})
+		m[a.Name] = append(m[a.Name], edgeSettings(&a)...)
 	}
 	return m
+}
+
+func edgeSettings(a *config.Action) []setting {
+	c := config.Cloudflare{}
+	if a.Cloudflare != nil {
+		c = *a.Cloudflare
+	}
+	return []setting{
+		{"account", c.Account}, {"token_file", c.Token.Path}, {"list", c.List}, {"create_list", strconv.FormatBool(c.Create)},
+		{"instance", c.Instance}, {"zones", strings.Join(c.Zones, ", ")}, {"lease", c.Lease.String()}, {"rule_action", c.RuleAction}, {"api_base", c.API}, {"sync_every", c.SyncEvery.String()}, {"capacity", strconv.Itoa(c.Capacity)},
+		{"requests", strconv.Itoa(c.Requests)}, {"changes", strconv.Itoa(c.Changes)},
+	}
 }
 
 // notifySettings has no address: it may be a secret.

@@ -40,6 +40,7 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		return
 	}
 	o := owner(d, now)
+	o.Actions = reach(e.config.Actions, o.Actions, o.Plane)
 	o.Sample = sampleOf(e.detect.Event())
 	ban, full, isNew := e.bans.add(d.Target, e.origin, o)
 	if full != nil {
@@ -64,7 +65,7 @@ func (e *engine) decided(d *detector.Decision, now time.Time) {
 		e.say(now, slog.LevelInfo, "would be banned (observe)", attrs...)
 		return
 	}
-	if slices.ContainsFunc(d.Actions, e.keepsAway) {
+	if slices.ContainsFunc(d.Actions, e.keepsAway) && !slices.ContainsFunc(d.Actions, func(a string) bool { return isEdge(e.config.Actions, a) }) {
 		jail.behind.add(d.Plane, now)
 	}
 	e.bannedBy(d.Jail, d.Target, now)

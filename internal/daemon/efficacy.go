@@ -29,6 +29,9 @@ func (e *engine) seen(v *detector.Verdict) {
 	h.lastRequest = max(h.lastRequest, v.Time)
 	if forwarded {
 		h.forwarded++
+		if h.direct() {
+			e.toEdge(h)
+		}
 	}
 	if h.Waiting {
 		e.bans.waiting.moved(h)

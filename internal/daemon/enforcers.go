@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/actions"
+	"github.com/tailban/tailban/actions/cloudflare"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/guard"
 )
@@ -31,10 +32,12 @@ type enforcer struct {
 	// ends is what takes out bans at their time; nil: they end by themselves.
 	ends func(context.Context) error
 
-	// teardown removes all that the action has in the kernel, and programs take out
+	// teardown removes all that the action has in the kernel or at an edge, and programs take out
 	// what they hold; nil: it has nothing that stays.
 	teardown func(context.Context) (existed bool, err error)
 	programs *actions.Command
+
+	edge *cloudflare.Action // nil: it is none at Cloudflare
 }
 
 // enforcing lists the configured actions that some jail uses to enforce. No
@@ -136,6 +139,10 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 		if err := d.useCommand(e, &a, log); err != nil {
 			return nil, err
 		}
+	case config.TypeCloudflare:
+		if err := d.useCloudflare(e, &a, log); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, fmt.Errorf("action %s: no action is of type %q", a.Name, a.Type)
 	}
@@ -146,6 +153,9 @@ func (d *daemon) makeEnforcer(a config.Action, c *config.Config) (*enforcer, err
 	o.Failed, o.Contested = d.hub.alarms.goesOn(aboutFailing(a.Name)), d.hub.alarms.goesOn(aboutContested(a.Name))
 	if c := a.Command; c != nil { // a program that is late ends, and says so, before the action is late
 		o.Patience = max(actions.DefaultPatience, 2*c.Timeout)
+	}
+	if e.edge != nil {
+		o.MinBackoff, o.MaxBackoff, o.Patience = edgeMinBackoff, edgeMaxBackoff, edgePatience
 	}
 	if a.CutConnections {
 		e.cutter = actions.NewCutter(actions.CutOptions{Ports: a.Ports, AllPorts: a.AllPorts, Protected: d.guard.Protected, Log: log})
@@ -199,6 +209,13 @@ func (e *enforcer) start(d *daemon) {
 		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 			if err := e.ends(ctx); err != nil {
 				d.Log.Error("bans are no longer taken out at their time", "action", e.name, "err", err)
+			}
+		}))
+	}
+	if e.edge != nil && len(e.config.Cloudflare.Zones) > 0 {
+		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
+			if err := e.edge.RunLease(ctx); err != nil {
+				d.Log.Error("rules at the edge are no longer renewed", "action", e.name, "err", err)
 			}
 		}))
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/detector"
-	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/state"
 )
@@ -235,7 +234,7 @@ func fillFrom(ctx context.Context, e *enforcer, bans []control.Ban) {
 			continue
 		}
 		a.Network = answers[i].network
-		fillAt(a, &answers[i], e.config.Type != config.TypeCommand, now)
+		fillAt(a, &answers[i], e.config.Kernel(), now)
 	}
 }
 

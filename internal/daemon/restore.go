@@ -174,10 +174,13 @@ func (e *engine) keepsAway(action string) bool { return e.enforcing[action] }
 
 // rules says, by jail, which actions enforce its bans by the configuration:
 // none if it only observes.
-type rules map[string][]string
+type rules struct {
+	jails map[string][]string
+	all   []config.Action
+}
 
 func actionsOf(c *config.Config) rules {
-	r := rules{}
+	r := rules{map[string][]string{}, c.Actions}
 	for i := range c.Jails {
 		j := &c.Jails[i]
 		r.add(j.Name, j.Observe, j.Actions)
@@ -192,7 +195,7 @@ func (r rules) add(jail string, observe bool, actions []string) {
 	if observe {
 		actions = nil
 	}
-	r[jail] = actions
+	r.jails[jail] = actions
 }
 
 // renew has enforced bans enforced where their jails now say. If a jail only
@@ -200,7 +203,7 @@ func (r rules) add(jail string, observe bool, actions []string) {
 func (r rules) renew(b *state.Ban) (changed bool) {
 	for i := range b.Owners {
 		o := &b.Owners[i]
-		now := r[o.Jail]
+		now := reach(r.all, r.jails[o.Jail], o.Plane)
 		if len(o.Actions) == 0 || len(now) == 0 || slices.Equal(o.Actions, now) {
 			continue
 		}

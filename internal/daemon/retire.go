@@ -15,7 +15,7 @@ func (d *daemon) retire(n *next) (late []*leaving) {
 	var places []*leaving
 	for _, e := range n.old {
 		place := e.config.Place()
-		if place == "" || e.config.Kernel() && d.placeUsed(place) {
+		if place == "" || e.config.Type != config.TypeCommand && d.placeUsed(place) {
 			continue
 		}
 		l := &leaving{UsedPlace: config.UsedPlace{Action: e.config}, teardown: e.teardown, programs: e.programs}

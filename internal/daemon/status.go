@@ -72,6 +72,9 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		a := actionStatus(e)
 		a.Seen, a.SeenForwarded = seen[e.name].requests, seen[e.name].forwarded
 		s.Actions = append(s.Actions, a)
+		if e.edge != nil {
+			s.Budgets = append(s.Budgets, edgeBudgets(e)...)
+		}
 	}
 	s.Notify = d.notifyStatus()
 	if s.Proofs != nil {
@@ -220,6 +223,9 @@ func actionStatus(e *enforcer) control.ActionStatus {
 		s := c.Stats()
 		a.Programs = &control.ProgramStatus{Runs: s.Runs, Failures: s.Failures, Timeouts: s.Timeouts}
 	}
+	if e.edge != nil {
+		edgeStatus(&a, e)
+	}
 	if e.cutter != nil {
 		c := e.cutter.Stats()
 		a.Cut = &control.CutStatus{Connections: c.Cut, Failed: c.Failed, Dropped: c.Dropped}
@@ -251,6 +257,7 @@ func judge(s *control.Status, young, streams map[string]bool) {
 		if a.Contested {
 			add("contested", "action "+a.Name, "somebody else changes its bans or rules again and again, so repairs wait longer and longer", a.Since)
 		}
+		judgeLeases(a, add)
 		if a.LeftOut > 0 {
 			add("full", "action "+a.Name, fmt.Sprintf("%d bans that end soonest have no room in it", a.LeftOut), time.Time{})
 		}

@@ -45,6 +45,11 @@ func (d *daemon) whyThrough(b *control.Ban) string {
 		forwarded = forwarded || b.Owners[i].Plane == "forwarded"
 	}
 	if forwarded {
+		for i := range b.Actions {
+			if e := d.enforcer(b.Actions[i].Action); e != nil && e.edge != nil {
+				return d.whyThroughEdge(b, &b.Actions[i], e)
+			}
+		}
 		return "its requests come through a proxy, and the kernel only sees the proxy's address: this takes an action at the proxy"
 	}
 	packets := uint64(0)

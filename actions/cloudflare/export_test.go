@@ -1,0 +1,24 @@
+package cloudflare
+
+import "time"
+
+// Quicken shortens the pauses, for tests in real time.
+func (a *Action) Quicken(d time.Duration) { a.look, a.tidyEvery = d, d }
+
+var (
+	ParseTag = parseTag
+	NewTag   = func(instance string, until time.Time) string { return tag{instance, until}.String() }
+)
+
+// After reads a header as the transport does.
+var RetryAfter = retryAfter
+
+// Ledger is for tests of budgets.
+type Ledger = ledger
+
+var NewLedger = newLedger
+
+func (l *ledger) Load(path string) error             { return l.load(path) }
+func (l *ledger) Change(n int) int                   { return l.change(n) }
+func (l *ledger) Request(write bool) time.Duration   { return l.request(write) }
+func (l *ledger) Crossed(f func(u Usage, share int)) { l.crossed(f) }

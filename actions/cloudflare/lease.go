@@ -1,0 +1,160 @@
+package cloudflare
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/tailban/tailban/internal/sleep"
+)
+
+// DefaultLease is how long a rule works without being renewed.
+const DefaultLease = time.Hour
+
+const (
+	// leaseLooks is how often in a lease the rule is looked at: somebody may have
+	// removed it.
+	leaseLooks = 4
+
+	minLeasePause = 15 * time.Second
+)
+
+// Lease is the rule of a zone that blocks what is in the list.
+type Lease struct {
+	Zone     string
+	Deadline time.Time // when it lapses if it is not renewed; zero: not known
+	Off      bool      // somebody has turned it off, which is left so
+	Err      error     // why it could not be renewed, or looked at
+	Since    time.Time // of Err
+}
+
+// RunLease keeps the rules of all zones renewed until ctx is done, which is success;
+// they lapse by themselves then. No failure ends it.
+func (a *Action) RunLease(ctx context.Context) error {
+	every := a.opt.Lease / leaseLooks
+	wait := time.Duration(0)
+	again := minLeasePause
+	for sleep.For(ctx, wait) {
+		select {
+		case <-a.found: // a rule can't name a list that isn't there
+		case <-ctx.Done():
+			return nil
+		}
+		wait = every
+		ok := true
+		for _, zone := range a.opt.Zones {
+			ok = a.renew(ctx, zone) && ok
+		}
+		if ok {
+			again = minLeasePause
+			continue
+		}
+		wait, again = min(again, every), 2*again
+	}
+	return nil
+}
+
+// renew looks at the rule of a zone, and renews it if half of its time is over, it
+// isn't there or somebody has changed it.
+func (a *Action) renew(ctx context.Context, zone string) (ok bool) {
+	l, err := a.renewed(ctx, zone)
+	if ctx.Err() != nil {
+		return false
+	}
+	a.mu.Lock()
+	was := a.leases[zone]
+	l.Zone, l.Err, l.Since = zone, err, was.Since
+	if err != nil {
+		l.Deadline = was.Deadline
+	}
+	if (err != nil) != (was.Err != nil) {
+		l.Since = a.opt.now()
+	}
+	a.leases[zone] = l
+	a.mu.Unlock()
+	switch log := a.log.With(slog.String("zone", zone)); {
+	case err != nil && was.Err == nil:
+		log.Warn("the rule at Cloudflare can't be renewed: it lapses at its deadline, and then nobody is kept away there",
+			slog.Time("deadline", was.Deadline), slog.Any("err", err))
+	case err == nil && was.Err != nil:
+		log.Info("the rule at Cloudflare is renewed again")
+	case l.Off && !was.Off:
+		log.Warn("somebody has turned off the rule at Cloudflare, so it keeps nobody away: it is left so")
+	}
+	return err == nil
+}
+
+func (a *Action) renewed(ctx context.Context, zone string) (l Lease, err error) {
+	ref := refOf(a.opt.List)
+	found, set, err := a.client.findRule(ctx, zone, ref)
+	if err != nil {
+		return Lease{}, err
+	}
+	now := a.client.gate.time()
+	r := &leaseRule{ref: ref, action: a.opt.RuleAction, list: a.opt.List, deadline: now.Add(a.opt.Lease).Truncate(time.Second), enabled: true}
+	id := ""
+	if found != nil {
+		id, r.enabled = found.id, found.enabled
+		deadline, ours := deadlineOf(found.expression, a.opt.List)
+		// Too far ahead is wrong as well: by somebody's clock or hand.
+		if left := deadline.Sub(now); ours && found.action == r.action && left > a.opt.Lease/2 && left <= a.opt.Lease+maxAhead {
+			return Lease{Deadline: deadline, Off: !found.enabled}, nil
+		}
+	}
+	if err := a.client.putRule(ctx, zone, set, id, r); err != nil {
+		return Lease{}, err
+	}
+	return Lease{Deadline: r.deadline, Off: !r.enabled}, nil
+}
+
+// maxAhead is how far beyond ours the deadline of another host may be.
+const maxAhead = 24 * time.Hour
+
+// Leases are the rules of the zones.
+func (a *Action) Leases() []Lease {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []Lease
+	for _, zone := range a.opt.Zones {
+		l := a.leases[zone]
+		l.Zone = zone
+		list = append(list, l)
+	}
+	return list
+}
+
+// Lapsed is a zone whose rule keeps nobody away, as far as is known; "": there is
+// none.
+func (a *Action) Lapsed() (zone string) {
+	now := a.client.gate.time()
+	for _, l := range a.Leases() {
+		if l.Off || l.Deadline.Before(now) {
+			return l.Zone
+		}
+	}
+	return ""
+}
+
+// dropRules removes our rules, unless others have something in the list by which they
+// would still be needed.
+func (a *Action) dropRules(ctx context.Context) error {
+	a.mu.Lock()
+	now := a.opt.now()
+	for _, it := range a.cache.items {
+		if it.ours && !it.mine && !it.over(now) {
+			a.mu.Unlock()
+			return nil
+		}
+	}
+	a.mu.Unlock()
+	for _, zone := range a.opt.Zones {
+		r, _, err := a.client.findRule(ctx, zone, refOf(a.opt.List))
+		if err == nil && r != nil {
+			err = a.client.removeRule(ctx, zone, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package cloudflare_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tailban/tailban/actions/cloudflare"
+	fake "github.com/tailban/tailban/internal/fakecloudflare"
+)
+
+// by puts an item into the list as another instance would, or as a person with the
+// comment, and gives its comment.
+func (e *edge) by(instance, ip string, left time.Duration) (comment string) {
+	e.Helper()
+	comment = instance
+	if left > 0 {
+		comment = cloudflare.NewTag(instance, time.Now().Add(left))
+	}
+	if err := e.server.AddForeignItems(listName, fake.Item{IP: ip, Comment: comment}); err != nil {
+		e.Fatal(err)
+	}
+	return comment
+}
+
+// TestPutInJustNow is that what others have put in since the list was read is neither
+// overwritten, nor removed when our ban of it is over or taken back.
+func TestPutInJustNow(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.after(15 * time.Minute)
+		want := map[string]string{
+			"192.0.2.1": e.by("by hand", "192.0.2.1", 0), "192.0.2.2": e.by("web-2", "192.0.2.2", 3*time.Hour),
+		}
+		e.ban("192.0.2.1/32", 20*time.Minute)
+		e.ban("192.0.2.2/32", 20*time.Minute)
+		e.ban("192.0.2.3/32", 20*time.Minute)
+		e.after(30 * time.Second)
+		e.holds("192.0.2.1", "192.0.2.2", "192.0.2.3")
+		e.after(5 * time.Minute)
+		e.reconciler.Delete(prefix("192.0.2.1/32"))
+		e.after(40 * time.Minute)
+		e.holds("192.0.2.1", "192.0.2.2")
+		for ip, comment := range want {
+			if got := e.items()[ip]; got != comment {
+				e.Errorf("%s is %q, was %q", ip, got, comment)
+			}
+		}
+	})
+}
+
+// TestPutInWhileBusy is the same for what comes by the write that ours waits for.
+func TestPutInWhileBusy(t *testing.T) {
+	atEdge(t, fake.Options{Delay: 20 * time.Second}, nil, func(e *edge) {
+		e.after(15 * time.Minute)
+		second := &edge{T: e.T, server: e.server}
+		second.start(func(o *cloudflare.Options) { o.Instance = "web-2" })
+		defer second.end()
+		e.after(time.Second)
+		second.ban("192.0.2.1/32", time.Hour)
+		e.after(time.Second)
+		e.ban("192.0.2.1/32", 30*time.Minute)
+		e.after(2 * time.Minute)
+		if got := e.items()["192.0.2.1"]; !strings.HasPrefix(got, "tailban/web-2 ") {
+			e.Errorf("the item is %q", got)
+		}
+	})
+}
+
+// TestProlonged is that what another host has prolonged since the list was read is
+// neither removed nor taken over.
+func TestProlonged(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.server.AddList(listName, "")
+		e.by("web-2", "192.0.2.1", 19*time.Minute)
+		e.by("web-2", "192.0.2.2", 15*time.Minute)
+		e.after(11 * time.Minute)
+		e.ban("192.0.2.2/32", 2*time.Hour)
+		e.after(2 * time.Minute)
+		second := e.by("web-2", "192.0.2.2", time.Hour) // it was until in two minutes
+		e.after(8 * time.Minute)                        // the list is read, and the first is over
+		e.holds("192.0.2.1", "192.0.2.2")
+		first := e.by("web-2", "192.0.2.1", time.Hour)
+		e.after(10 * time.Minute)
+		for ip, comment := range map[string]string{"192.0.2.1": first, "192.0.2.2": second} {
+			if got := e.items()[ip]; got != comment {
+				e.Errorf("%s is %q, was %q", ip, got, comment)
+			}
+		}
+		e.after(70 * time.Minute) // nobody prolongs them any more
+		if got := e.items()["192.0.2.2"]; !strings.HasPrefix(got, "tailban/web-1 ") {
+			e.Errorf("what we want for longer is %q", got)
+		}
+		if _, there := e.items()["192.0.2.1"]; there {
+			e.Error("what nobody wants is still there")
+		}
+	})
+}
