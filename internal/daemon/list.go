@@ -234,7 +234,7 @@ func fillFrom(ctx context.Context, e *enforcer, bans []control.Ban) {
 			continue
 		}
 		a.Network = answers[i].network
-		fillAt(a, &answers[i], e.config.Kernel(), now)
+		fillAt(a, &answers[i], e.programs == nil && e.edge == nil, now)
 	}
 }
 
