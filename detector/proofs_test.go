@@ -541,7 +541,8 @@ func TestClaimantsLeaveRoom(t *testing.T) {
 		if st := p.ProofStats(); st.Questions != tt.asked || st.Postponed >= tt.waitLess {
 			t.Errorf("%s: %d questions and %d decisions wait, want %d and less than %d", tt.why, st.Questions, st.Postponed, tt.asked, tt.waitLess)
 		}
-		for n := 1; n < tt.taken; n++ {
+		first, _ := p.Question()
+		for n := 2; n < tt.taken; n++ {
 			if _, ok := p.Question(); !ok {
 				t.Errorf("%s: there is no question %d", tt.why, n)
 			}
@@ -554,6 +555,10 @@ func TestClaimantsLeaveRoom(t *testing.T) {
 		}
 		if got := p.run("+x.googlebot.com G"); got != "search, by DNS: x.googlebot.com" {
 			t.Errorf("%s: then it is %s", tt.why, got)
+		}
+		p.Answer(Answer{Question: first, Result: Unknown, Until: p.now() + dayOf})
+		if _, ok := p.Question(); ok != (tt.taken == MaxTaken) { // of all the world, all have been taken
+			t.Errorf("%s: with an answer, somebody else of them is asked for: %v", tt.why, ok)
 		}
 	}
 }
