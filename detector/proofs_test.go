@@ -240,6 +240,22 @@ func TestPostponedAnew(t *testing.T) {
 	}
 }
 
+// A clock that is set, or a machine that slept, makes no proof come too late.
+func TestPostponedWhileTheClockIsSet(t *testing.T) {
+	for _, by := range []int{-500, 100, 100_000} {
+		p := newPlay(t, named(t))
+		p.run("@1000 G G G @1010 203.0.113.6 G G G ?")
+		p.sec = 1020 + by
+		p.ClockSet(time.Duration(by) * time.Second)
+		if got := p.run(fmt.Sprintf(". @%d . 203.0.113.5 +x.googlebot.com .", 1029+by)); got != "" {
+			t.Errorf("by %d: before its time: %s", by, got)
+		}
+		if got := p.run(fmt.Sprintf("@%d . @%d .", 1039+by, 1040+by)); strings.Count(got, "BAN web") != 1 || p.ProofStats().Postponed != 0 {
+			t.Errorf("by %d: at its time: %s", by, got)
+		}
+	}
+}
+
 // What a crash loses is decided anew by the next event: putting off used up
 // nothing.
 func TestPostponedIsLostInACrash(t *testing.T) {
