@@ -36,7 +36,8 @@ const (
 // Prepare finds out whom records of a log are of, and brings their windows near to
 // the processor, many at once: one after the other each would be waited for. It
 // decides nothing and changes nothing, and [Engine.Parsed] does no other than
-// without. Nothing but lines may be told to the engine between both.
+// without. Between both, the engine may be told of nothing but lines, and of answers
+// and the time ([Engine.Answer], [Engine.Due]).
 func (e *Engine) Prepare(l *Log, records []Record) {
 	e.bind(l)
 	for i := range records {

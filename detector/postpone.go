@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/tailban/tailban/parser"
 )
@@ -169,6 +170,18 @@ func (p *postponed) first() (client netip.Addr, at int64, ok bool) {
 	}
 	p.order = nil
 	return client, 0, false
+}
+
+// ClockSet has decisions that wait do so for as long as before, when the clock by
+// which the engine is told the time was set forward, or back.
+func (e *Engine) ClockSet(by time.Duration) {
+	p := &e.postponed
+	for _, w := range p.clients {
+		w.since += int64(by)
+	}
+	for i := range p.order {
+		p.order[i].since += int64(by)
+	}
 }
 
 // NextDue is when [Engine.Due] has something, in nanoseconds since the epoch; 0:

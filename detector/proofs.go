@@ -66,6 +66,7 @@ type proofs struct {
 	crowds        crowds               // of these
 	taken         map[netip.Prefix]int // of these, by network
 	urgent, queue []netip.Addr
+	none          bool   // of those in the queues can be taken, as long as nothing happens
 	dropped       uint64 // not asked, as there were too many
 }
 
@@ -107,7 +108,7 @@ func (p *proofs) use(domains []string) (others bool) {
 	clear(p.asked)
 	clear(p.crowds)
 	clear(p.taken)
-	p.urgent, p.queue = nil, nil
+	p.urgent, p.queue, p.none = nil, nil, true
 	return true
 }
 
@@ -162,7 +163,7 @@ func (p *proofs) ask(client netip.Addr, now int64) standing {
 func (p *proofs) enqueue(client netip.Addr, a asked) {
 	p.asked[client] = &a
 	p.crowds.add(client, 1)
-	p.queue = append(p.queue, client)
+	p.queue, p.none = append(p.queue, client), false
 }
 
 // forget has a client not be asked for any more.
@@ -176,6 +177,7 @@ func (p *proofs) forget(client netip.Addr) {
 	if !a.taken {
 		return
 	}
+	p.none = false
 	of := network(client)
 	if p.taken[of]--; p.taken[of] == 0 {
 		delete(p.taken, of)
@@ -238,6 +240,9 @@ func (p *proofs) hurry(client netip.Addr) {
 // next takes a question off the queues. Those stay of whose network enough are
 // looked up.
 func (p *proofs) next() (Question, bool) {
+	if p.none {
+		return Question{}, false
+	}
 	for _, queue := range []*[]netip.Addr{&p.urgent, &p.queue} {
 		*queue = slices.DeleteFunc(*queue, func(client netip.Addr) bool {
 			a := p.asked[client]
@@ -254,6 +259,7 @@ func (p *proofs) next() (Question, bool) {
 			return Question{client, p.domains, p.rules}, true
 		}
 	}
+	p.none = true
 	return Question{}, false
 }
 

@@ -53,6 +53,7 @@ func (e *engine) lookAtClock(now time.Time) {
 		}
 		e.noteChanged(&h.Ban)
 	}
+	e.detect.ClockSet(by)
 	for _, p := range e.pardons.keys {
 		p.Since, p.Before, p.Keep = byClock(p.Since, now), byClock(p.Before, now), byClock(p.Keep, now)
 		if s := p.Stored; !s.IsZero() && !s.After(now.Round(0)) { // it was given when the file says

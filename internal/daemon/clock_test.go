@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/state"
 )
 
@@ -143,5 +144,22 @@ func TestClockIsNotSet(t *testing.T) {
 		if got := w.moved(clockSetTo(t, now, c.by)); got != c.want {
 			t.Errorf("%d: set by %v, want %v", i, got, c.want)
 		}
+	}
+}
+
+// A decision that waits for a proof does so for as long as before.
+func TestClockIsSetWhileADecisionWaits(t *testing.T) {
+	for _, by := range []time.Duration{-30 * time.Minute, 30 * time.Minute} {
+		r := newRig(t, start{config: web + byDNS, actions: []string{"firewall"}})
+		r.now = clockSetTo(t, r.now, -by)
+		r.lookAtClock(r.now)
+		r.crawls(one, 2)
+		r.now = clockSetTo(t, r.now.Add(detector.MaxPostponement-2*time.Second), by)
+		r.lookAtClock(r.now)
+		r.decideDue(r.now)
+		r.journal.want(t, 0, "banned")
+		r.now = r.now.Add(2 * time.Second)
+		r.decideDue(r.now)
+		r.journal.want(t, 1, "banned", "client", one)
 	}
 }
