@@ -46,7 +46,6 @@ func newClient(o *Options, l *ledger) *client {
 		option.WithMaxRetries(0),
 		option.WithHTTPClient(&http.Client{
 			Transport:     &transport{base: base, gate: c.gate},
-			Timeout:       requestTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}),
 	}

@@ -44,7 +44,9 @@ var _ http.RoundTripper = (*transport)(nil)
 // error of type *Error.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
-	resp, err := t.base.RoundTrip(req)
+	ctx, cancel := context.WithTimeout(req.Context(), requestTimeout)
+	defer cancel() // all of the answer is read here
+	resp, err := t.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		return nil, &Error{Kind: Temporary, Err: plainError(err, token)}
 	}
