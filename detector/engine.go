@@ -160,7 +160,7 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 func (e *Engine) Parsed(l *Log, r *Record, at *Line, now int64) *Verdict {
 	e.ev.reset(&r.Event)
 	w := &r.who
-	if r.rules == 0 || r.rules != e.generation {
+	if r.rules != e.generation { // which is never 0
 		w = nil
 	}
 	e.at = at

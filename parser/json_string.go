@@ -89,16 +89,11 @@ func hexDigits(b []byte, n int) (v rune, ok bool) {
 		return 0, false
 	}
 	for _, c := range b[:n] {
-		switch {
-		case '0' <= c && c <= '9':
-			v = v<<4 | rune(c-'0')
-		case 'a' <= c && c <= 'f':
-			v = v<<4 | rune(c-'a'+10)
-		case 'A' <= c && c <= 'F':
-			v = v<<4 | rune(c-'A'+10)
-		default:
+		h := unhex(c)
+		if h < 0 {
 			return 0, false
 		}
+		v = v<<4 | rune(h)
 	}
 	return v, true
 }

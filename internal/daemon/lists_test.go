@@ -80,17 +80,25 @@ func soon(ctx context.Context, o Options) error {
 	return Run(ctx, o)
 }
 
+// fetching starts a daemon with ranges that are fetched; the server hangs until
+// p.hangs is closed.
+func fetching(t *testing.T) (s *siteFiles, p *publisher, r *reloadable, text string) {
+	t.Helper()
+	s = newSite(t, t.TempDir())
+	p = newPublisher(t, "20.0.0.0/27")
+	p.hangs = make(chan struct{})
+	text = refreshed(s, p.URL, `allow = ["googlebot"]`, "")
+	r = startReloadable(t, s, text, soon)
+	wait(t, "the fetch", func() bool { return p.requests() > 0 })
+	return s, p, r, text
+}
+
 // Ranges that are fetched are in use at once: a ban of an address that is allowed
 // now is lifted, and what was counted of others isn't lost. The next start, check
 // and replay know them.
 func TestFetchedRangesAreUsed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, t.TempDir())
-	p := newPublisher(t, "20.0.0.0/27")
-	p.hangs = make(chan struct{})
-	text := refreshed(s, p.URL, `allow = ["googlebot"]`, "")
-	r := startReloadable(t, s, text, soon)
-	wait(t, "the fetch", func() bool { return p.requests() > 0 })
+	s, p, r, text := fetching(t)
 	// The server hangs, and nobody waits for it.
 	s.requests("20.0.0.1", 3)
 	s.requests("20.0.1.1", 2)
@@ -142,12 +150,7 @@ func TestFetchedRangesAreUsed(t *testing.T) {
 // A disk that hangs while a list is stored holds up neither the status nor a reload.
 func TestListOnAHungDisk(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, t.TempDir())
-	p := newPublisher(t, "20.0.0.0/27")
-	p.hangs = make(chan struct{})
-	text := refreshed(s, p.URL, `allow = ["googlebot"]`, "")
-	r := startReloadable(t, s, text, soon)
-	wait(t, "the fetch", func() bool { return p.requests() > 0 })
+	_, p, r, text := fetching(t)
 	// Nobody reads from this pipe: to open it for writing takes for ever.
 	pipe := filepath.Join(parse(t, text).StateDir, lists.Dir, "googlebot.json.new")
 	check(t, syscall.Mkfifo(pipe, 0o600))
@@ -285,12 +288,7 @@ func TestMoreProxiesWait(t *testing.T) {
 // next reload reads it.
 func TestNewRangesDontReadTheFile(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, t.TempDir())
-	p := newPublisher(t, "20.0.0.0/27")
-	p.hangs = make(chan struct{})
-	text := refreshed(s, p.URL, `allow = ["googlebot"]`, "")
-	r := startReloadable(t, s, text, soon)
-	wait(t, "the fetch", func() bool { return p.requests() > 0 })
+	s, p, r, text := fetching(t)
 	r.rewrite("half a")
 	s.requests("20.0.0.1", 3)
 	r.waitBanned("20.0.0.1")
