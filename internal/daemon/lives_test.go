@@ -269,6 +269,9 @@ func lives(t *testing.T, rnd *rand.Rand, config string, files []*written) (all [
 // it goes by the times of the lines; several follow each other in a file.
 func TestLivesDecideAsOne(t *testing.T) {
 	t.Parallel()
+	// A file that is finished, and is finished again in a later life.
+	livesDecideAsOne(t, 2236809557306812042, 11)
+	livesDecideAsOne(t, 18126635633943158414, 57)
 	rounds, seed := 150, rand.Uint64()
 	if testing.Short() {
 		rounds = 30
@@ -276,9 +279,22 @@ func TestLivesDecideAsOne(t *testing.T) {
 	t.Logf("seed %d", seed)
 	total, decided := 0, 0
 	for round := range rounds {
-		rnd := rand.New(rand.NewPCG(seed, uint64(round)))
-		dir := t.TempDir()
-		config := fmt.Sprintf(`
+		n, decisions := livesDecideAsOne(t, seed, uint64(round))
+		total, decided = total+n, decided+decisions
+	}
+	t.Logf("%d decisions in %d lives", decided, total)
+	if total < 3*rounds || decided < rounds {
+		t.Errorf("%d decisions in %d lives of %d rounds: too few to say anything", decided, total, rounds)
+	}
+}
+
+// livesDecideAsOne is one round of it, and returns how many lives it had and how
+// many decisions.
+func livesDecideAsOne(t *testing.T, seed, round uint64) (n, decided int) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, round))
+	dir := t.TempDir()
+	config := fmt.Sprintf(`
 [logs.site]
 files = "%s/access.log.*"
 [jails.web]
@@ -294,33 +310,28 @@ mode = "observe"
 [actions.firewall]
 type = "nftables"
 `, dir, rnd.IntN(6), 2+rnd.IntN(40), 1+rnd.IntN(4), 1+rnd.IntN(20))
-		sec := time.Now().Add(-time.Hour)
-		var files []*written
-		for i := range 1 + rnd.IntN(3) {
-			var lines []string
-			for range 20 + rnd.IntN(150) {
-				sec = sec.Add(time.Duration([]int{0, 0, 0, 1, 1, 3}[rnd.IntN(6)]) * time.Second)
-				at := sec
-				if rnd.IntN(5) == 0 {
-					at = at.Add(-time.Duration(rnd.IntN(30)) * time.Second)
-				}
-				client := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8::2"}[rnd.IntN(4)]
-				lines = append(lines, line(client, at))
+	sec := time.Now().Add(-time.Hour)
+	var files []*written
+	for i := range 1 + rnd.IntN(3) {
+		var lines []string
+		for range 20 + rnd.IntN(150) {
+			sec = sec.Add(time.Duration([]int{0, 0, 0, 1, 1, 3}[rnd.IntN(6)]) * time.Second)
+			at := sec
+			if rnd.IntN(5) == 0 {
+				at = at.Add(-time.Duration(rnd.IntN(30)) * time.Second)
 			}
-			files = append(files, write(t, filepath.Join(dir, fmt.Sprintf("access.log.%d", i)), lines))
+			client := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8::2"}[rnd.IntN(4)]
+			lines = append(lines, line(client, at))
 		}
-		want := replayed(t, config, files)
-		got, n := lives(t, rnd, config, files)
-		order := func(a, b decision) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
-		slices.SortFunc(want, order)
-		slices.SortFunc(got, order)
-		if !slices.Equal(got, want) {
-			t.Fatalf("seed %d, round %d: %d lives of %d files decided\n%v\nwant\n%v", seed, round, n, len(files), got, want)
-		}
-		total, decided = total+n, decided+len(got)
+		files = append(files, write(t, filepath.Join(dir, fmt.Sprintf("access.log.%d", i)), lines))
 	}
-	t.Logf("%d decisions in %d lives", decided, total)
-	if total < 3*rounds || decided < rounds {
-		t.Errorf("%d decisions in %d lives of %d rounds: too few to say anything", decided, total, rounds)
+	want := replayed(t, config, files)
+	got, n := lives(t, rnd, config, files)
+	order := func(a, b decision) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+	slices.SortFunc(want, order)
+	slices.SortFunc(got, order)
+	if !slices.Equal(got, want) {
+		t.Fatalf("seed %d, round %d: %d lives of %d files decided\n%v\nwant\n%v", seed, round, n, len(files), got, want)
 	}
+	return n, len(got)
 }

@@ -51,6 +51,7 @@ type again struct {
 	heard    bool // some line has come
 	looked   bool // its first lines have been compared
 	done     bool // all of that has been read
+	finished bool // it was read to its end, and has no position any more
 
 	// reached is how far it had been counted when something happened, in order;
 	// what is behind is taken off.
@@ -112,6 +113,7 @@ func (e *engine) renumber(f *again, dev uint64) {
 	e.known[f.position.Key()] = f
 	e.positions[f.position.Key()] = f.position
 	e.update.Positions = append(e.update.Positions, f.position)
+	e.handOver() // what forgets it must come later
 }
 
 // reread takes what is not new off a batch, and counts it if all new lines
@@ -147,7 +149,24 @@ func (e *engine) reread(f *again, b *source.Batch, now time.Time) bool {
 	case f.next >= f.upTo-f.torn:
 		e.reached(f)
 	}
+	if f.finished && (b.Final || f.next >= f.upTo || len(b.Data) > 0) {
+		e.goesOnFrom(b)
+	}
 	return b.Final || len(b.Data) > 0
+}
+
+// goesOnFrom notes that a file which was finished is read anew, from the rest of
+// a batch on: what comes of it stands behind what was counted before, and is
+// not another file's.
+func (e *engine) goesOnFrom(b *source.Batch) {
+	p := state.Position(b.Position)
+	if len(b.Data) == 0 && !b.Final {
+		e.update.Positions = append(e.update.Positions, p)
+		e.handOver() // what forgets it must come later
+	} else { // it is stored, or forgotten, with what is left
+		p.Offset = b.Offset
+	}
+	e.positions[p.Key()] = p
 }
 
 // fits reports whether a batch is of the file that is expected, and where its

@@ -296,8 +296,10 @@ func (p *rereadPlan) addFinished(was *state.Position, end *state.Reached) {
 			return
 		}
 	}
-	p.again(from, was, end.Offset)
-	p.files[was.Key()].torn = end.Torn
+	now := *was
+	now.Offset, now.Read, now.Tail, now.TailLen = end.Offset, was.Read+end.Offset-was.Offset, "", 0
+	p.again(from, &now, end.Offset)
+	p.files[was.Key()].torn, p.files[was.Key()].finished = end.Torn, true
 }
 
 // lookFor is the looker of real files. If the number of the device has changed

@@ -167,6 +167,9 @@ type = "log"
 			}
 		}
 		for _, f := range got.files {
+			if f.position.Offset != f.upTo {
+				t.Errorf("%s: a position at %d is kept of what was counted up to %d", name, f.position.Offset, f.upTo)
+			}
 			if is := (file{f.from, f.upTo}); is != tt.files[0] {
 				t.Errorf("%s: read again %+v, want %+v", name, is, tt.files[0])
 			}
