@@ -1,5 +1,7 @@
 # make run            show the main job, safely, in network namespaces
 # make run LOG=FILE   watch a log of yours; decides and logs, bans nobody
+# make run-cloudflare bans at Cloudflare's edge, safely: nginx (Debian's nginx-light)
+#                     behind a stand-in for the edge, and a double of the API
 # make test           all tests (as root also those with the real kernel)
 # make install        program, unit and example configuration, under $(DESTDIR)$(PREFIX)
 
@@ -9,7 +11,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build run test bench profile bench-live fuzz install clean
+.PHONY: all build run run-cloudflare test bench profile bench-live fuzz install clean
 
 all: build
 
@@ -22,6 +24,9 @@ ifdef LOG
 else
 	$(GO) run ./internal/demo ./tailban jails.toml.example
 endif
+
+run-cloudflare: build
+	$(GO) run ./internal/demo cloudflare ./tailban internal/demo/cloudflare.toml
 
 test:
 	$(GO) test ./...

@@ -3,7 +3,10 @@
 // configuration, an ordinary visitor and a client that floods. The host's
 // firewall, files and network are not touched.
 //
-// Usage: demo TAILBAN CONFIG
+// With "cloudflare" it shows bans at Cloudflare's edge in the same way: a real nginx
+// behind a proxy that does what the edge would, and a double of Cloudflare's API.
+//
+// Usage: demo [cloudflare] TAILBAN CONFIG
 package main
 
 import (
@@ -31,29 +34,37 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	if len(os.Args) != 3 {
-		return errors.New("usage: demo TAILBAN CONFIG")
+	args, play, target := os.Args[1:], show, "run"
+	if len(args) > 0 && args[0] == "cloudflare" {
+		args, play, target = args[1:], showCloudflare, "run-cloudflare"
+		if _, err := findNginx(); err != nil {
+			return err
+		}
+	}
+	if len(args) != 2 {
+		return errors.New("usage: demo [cloudflare] TAILBAN CONFIG")
 	}
 	if os.Getenv(insideEnv) == "" {
-		return reexec(ctx)
+		return reexec(ctx, target)
 	}
-	binary, err := filepath.Abs(os.Args[1])
+	binary, err := filepath.Abs(args[0])
 	if err != nil {
 		return err
 	}
-	config, err := filepath.Abs(os.Args[2])
+	config, err := filepath.Abs(args[1])
 	if err != nil {
 		return err
 	}
 	if err := hideHost(); err != nil {
 		return err
 	}
-	return show(ctx, binary, config)
+	return play(ctx, binary, config)
 }
 
 // reexec runs this program again in a network and a mount namespace of its
-// own and, for an ordinary user, in a user namespace that allows these.
-func reexec(ctx context.Context) error {
+// own and, for an ordinary user, in a user namespace that allows these. target is what
+// it is to make.
+func reexec(ctx context.Context, target string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -74,12 +85,14 @@ func reexec(ctx context.Context) error {
 	err = cmd.Run()
 	var exit *exec.ExitError
 	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
 	case errors.As(err, &exit):
 		return errors.New("the demonstration failed, see above")
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf(`network namespaces can't be made here: %w
-demo: hint: run it as root (sudo make run), or let users make them (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces),
-demo: hint: or watch a log of your own without enforcing anything: make run LOG=/var/log/nginx/access.log`, err)
+demo: hint: run it as root (sudo make %s), or let users make them (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces),
+demo: hint: or watch a log of your own without enforcing anything: make run LOG=/var/log/nginx/access.log`, err, target)
 	}
 	return err
 }

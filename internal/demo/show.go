@@ -1,24 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/internal/netlab"
-	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 const (
@@ -39,7 +33,7 @@ type stage struct {
 	server           *netlab.NS
 	visitor, flooder *client
 	firewall         *actions.Nftables // to look only
-	daemonLog        syncbuf.Buffer    // a child writes to it while we read
+	daemon           *daemon
 }
 
 // show runs the demonstration. Its error says which promise was not kept.
@@ -53,14 +47,14 @@ func show(ctx context.Context, binary, config string) error {
 	if err := s.serve(ctx); err != nil {
 		return err
 	}
-	stop, err := s.startDaemon(ctx, binary, config)
+	s.daemon, err = startDaemon(ctx, s.server, binary, config, "TAILBAN_BAN_WEB="+banFor.String())
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer s.daemon.stop(syscall.SIGTERM)
 	s.say("tailban runs on %s; TAILBAN_BAN_WEB=%s shortens its hour, so that you see it end", config, banFor)
 	if err := s.play(ctx); err != nil {
-		return fmt.Errorf("%w\nthe daemon said:\n%s", err, s.daemonLog.String())
+		return fmt.Errorf("%w\nthe daemon said:\n%s", err, s.daemon.log.String())
 	}
 	return nil
 }
@@ -84,7 +78,7 @@ func build() (*stage, error) {
 		if err := netlab.Link(s.server, netip.PrefixFrom(server, 24), ns, netip.PrefixFrom(addr, 24)); err != nil {
 			return nil, err
 		}
-		return newClient(ns, server), nil
+		return newClient(ns, server, addr, patient), nil
 	}
 	if s.visitor, err = join(netip.MustParseAddr("198.51.100.1"), visitorIP); err != nil {
 		return nil, err
@@ -119,30 +113,6 @@ func (s *stage) serve(ctx context.Context) error {
 	return nil
 }
 
-// startDaemon starts tailban and waits until its table is in the kernel.
-func (s *stage) startDaemon(ctx context.Context, binary, config string) (stop func(), err error) {
-	cmd := exec.CommandContext(ctx, binary, "run", "-c", config)
-	cmd.Env = append(os.Environ(), "TAILBAN_BAN_WEB="+banFor.String(), "RUNTIME_DIRECTORY=/var/lib/tailban-run")
-	cmd.Stderr = &s.daemonLog
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	if err := s.server.Start(cmd); err != nil {
-		return nil, err
-	}
-	stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	err = waitFor(ctx, 5*time.Second, func() bool {
-		return bytes.Contains([]byte(s.daemonLog.String()), []byte("bans compared"))
-	})
-	if err != nil {
-		stop()
-		return nil, fmt.Errorf("tailban did not get ready:\n%s", s.daemonLog.String())
-	}
-	return stop, nil
-}
-
 // packets returns how many packets of the flooder were dropped, and whether
 // it is banned.
 func (s *stage) packets(ctx context.Context) (n uint64, banned bool) {
@@ -156,22 +126,6 @@ func (s *stage) packets(ctx context.Context) (n uint64, banned bool) {
 		}
 	}
 	return 0, false
-}
-
-// waitFor looks every few milliseconds whether ok holds.
-func waitFor(ctx context.Context, most time.Duration, ok func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 // play is the demonstration itself.
@@ -206,29 +160,12 @@ func (s *stage) flood(ctx context.Context) error {
 	if _, yes := s.packets(ctx); !yes {
 		return errors.New("the flooder gets no answer, but is not banned")
 	}
-	b, ok := s.banned()
+	b, ok := s.daemon.banned()
 	if !ok {
 		return errors.New("tailban did not say that it banned the flooder")
 	}
 	s.say("tailban banned %s at its request %d within %s, until %s", b.Target, b.Count, b.Window, b.Until)
 	return nil
-}
-
-// ban is what the daemon's log says of one.
-type ban struct {
-	Msg, Target, Window, Until string
-	Count                      int
-}
-
-// banned finds the ban in the daemon's log.
-func (s *stage) banned() (ban, bool) {
-	for line := range strings.Lines(s.daemonLog.String()) {
-		var b ban
-		if json.Unmarshal([]byte(line), &b) == nil && b.Msg == "banned" {
-			return b, true
-		}
-	}
-	return ban{}, false
 }
 
 // watch has both go on until the ban is over.
