@@ -68,7 +68,7 @@ type edgeStage struct {
 	api      *fake.Server
 	firewall *actions.Nftables // to look only
 	daemon   *daemon
-	deadline time.Time // of the rule, when it was made
+	deadline time.Time // of the rule, as it was last seen
 	told     int       // requests that were told of
 	stops    []func()
 }
