@@ -103,7 +103,7 @@ func TestExplainLineOffline(t *testing.T) {
 	}
 
 	out, errs, err := explain(path, nil, "a line")
-	if err != nil || asked != "shop {shop a line}" || !strings.HasPrefix(out, "sign-in counts this line") {
+	if err != nil || asked != "shop {shop a line}" || !strings.HasPrefix(out, "203.0.113.66 is counted") {
 		t.Errorf("asked %q, %v, got\n%s", asked, err, out)
 	}
 	if want := "tailban: no daemon answers, so this is by " + path + " alone: bans and counts are not known\n"; errs != want {

@@ -28,9 +28,10 @@ func busyStatus() *control.Status {
 		Config:  control.ConfigStatus{Path: "/etc/tailban/jails.toml", Loaded: at(-2*hour - 22*minute)},
 		Healthy: false,
 		Problems: []control.Problem{
-			{Kind: "failing", Where: "edge", Text: "no answer from 192.0.2.80:443: i/o timeout", Since: at(-14 * minute)},
-			{Kind: "blind", Where: "shop", Text: "none of its latest 1,000 lines are understood", Since: at(-2 * hour)},
-			{Kind: "held", Where: "scanner", Text: "only observes"},
+			{Kind: "failing", Where: "action edge", Text: "no answer from 192.0.2.80:443: i/o timeout", Since: at(-14 * minute)},
+			{Kind: "failing", Where: "log nginx", Text: "/var/log/nginx/api-access.log can't be read: permission denied"},
+			{Kind: "blind", Where: "log shop", Text: `most lines don't parse as %h %l %u %t "%r" %>s %b: its jails see little or nothing`},
+			{Kind: "held", Where: "jail scanner", Text: "it only observes, until 2026-11-30T05:12:16Z: release of the shop", Since: at(-20 * minute)},
 		},
 		Jails: []control.JailStatus{
 			{
@@ -81,9 +82,9 @@ func busyStatus() *control.Status {
 			{Name: "phone", Format: "ntfy"},
 		},
 		Budgets: []control.Budget{
-			{Name: "windows", Unit: "bytes", Used: 41_943_040, Limit: 67_108_864},
-			{Name: "bans", Unit: "bans", Used: 499, Limit: 100_000},
-			{Name: "evidence", Unit: "lines", Used: 4_990, Limit: 5_000, Dropped: 312},
+			{Name: "bans", Unit: "targets", Used: 499, Limit: 100_000},
+			{Name: "memory of windows", Unit: "bytes", Used: 41_943_040, Limit: 67_108_864},
+			{Name: "offences", Unit: "records", Used: 199_990, Limit: 200_000, Dropped: 312},
 		},
 		Bans: 499,
 	}
@@ -233,7 +234,7 @@ func asPart() *control.Bans {
 func bannedExplanation() *control.Explanation {
 	return &control.Explanation{
 		Now: at(0), Address: netip.MustParseAddr("203.0.113.66"), Target: netip.MustParsePrefix("203.0.113.66/32"),
-		Conclusion: control.Banned, Text: "203.0.113.66 is banned by sign-in and web for another 58m.",
+		Conclusion: control.Banned, Text: "203.0.113.66 is banned until 2026-11-30 05:30:16 UTC by jail sign-in and jail web",
 		Bans: sampleBans().Bans[:1],
 		Fill: []control.Fill{
 			{Jail: "scanner", Count: 7, Limit: 20, Window: 60, First: at(-50), Last: at(-4)},
@@ -260,15 +261,15 @@ func bannedExplanation() *control.Explanation {
 				Method: "GET", Path: "/a/very/long/way/down/to/something/that/is/not/there.php", Status: 404, Agent: "python-requests/2.32.3", Step: "already banned",
 			},
 		},
-		Through: "edge does not hold the ban: it fails since 14m ago. Requests by way of it still arrive.",
-		Notes:   []string{"Its latest line is 4 s old."},
+		Through: "5 requests since the ban, the latest at 2026-11-30 04:30:16 UTC: action edge is failing: no answer from 192.0.2.80:443: i/o timeout",
+		Notes:   []string{"/var/log/nginx/access.log.1, where 203.0.113.66 crossed the limit at byte 511, is gone or compressed"},
 	}
 }
 
 func unseenExplanation() *control.Explanation {
 	return &control.Explanation{
 		Now: at(0), Address: netip.MustParseAddr("2001:db8::7"), Target: netip.MustParsePrefix("2001:db8::/64"),
-		Conclusion: control.Unseen, Text: "2001:db8::7 is not banned, and nothing is known of it.",
+		Conclusion: control.Unseen, Text: "2001:db8::7 is not banned, and there is no line of it in the ends of the logs",
 	}
 }
 
@@ -280,27 +281,31 @@ func sampleLine() *control.LineExplanation {
 			{Name: "method", Value: "POST"}, {Name: "path", Value: "/sign-in"}, {Name: "status", Value: "401"}, {Name: "agent", Value: attack},
 		},
 		Hops: []control.Hop{
-			{From: "peer", Value: "10.0.0.1", Trusted: true, Result: "a trusted proxy: its header is read"},
-			{From: "header", Value: "203.0.113.66", Result: "the client"},
+			{From: "peer", Value: "10.0.0.1", Trusted: true, Result: "a trusted proxy: its header is looked at, from the right"},
+			{From: "header", Value: "203.0.113.66", Result: "no trusted proxy: it is the client"},
 		},
 		Plane: "forwarded", Client: netip.MustParseAddr("203.0.113.66"), Target: netip.MustParsePrefix("203.0.113.66/32"),
 		Steps: []control.StepTrace{
-			{Number: 1, Name: "parses", Result: "yes"},
-			{Number: 2, Name: "client", Result: "203.0.113.66"},
-			{Number: 3, Name: "allowed", Result: "no"},
-			{Number: 7, Name: "jails", Result: "sign-in counts it", Stops: true},
+			{Number: 1, Name: "parse", Result: "parsed, of 2026-11-30T04:32:12Z"},
+			{Number: 2, Name: "client", Result: "203.0.113.66 (forwarded), counted as 203.0.113.66/32"},
+			{Number: 3, Name: "allowed", Result: "203.0.113.66 is not allowed by any address"},
+			{Number: 4, Name: "wanted", Result: "its agent is that of no wanted machine"},
+			{Number: 5, Name: "denied", Result: "neither its address nor its agent is denied"},
+			{Number: 6, Name: "infrastructure", Result: "the client is no trusted proxy"},
+			{Number: 7, Name: "banned", Result: "203.0.113.66/32 is not banned"},
+			{Number: 7, Name: "jails", Result: "counted by 1 of the log's 2 jails"},
 		},
 		Jails: []control.JailTrace{
 			{Jail: "sign-in", Matches: true, Count: 7, Limit: 10, Conditions: []control.Condition{
 				{Field: "method", Want: "POST", Got: "POST", Holds: true},
-				{Field: "path", Want: "/sign-in or /sign-up or /reset/*", Got: "/sign-in", Holds: true},
+				{Field: "path", Want: "/sign-in, /sign-up, /reset/*", Got: "/sign-in", Holds: true},
 			}},
 			{Jail: "scanner", Count: 0, Limit: 20, Conditions: []control.Condition{
-				{Field: "status", Want: "404 or 5xx", Got: "401"},
+				{Field: "status", Want: "404, 500-599", Got: "401"},
 				{Field: "path", Not: true, Want: "~^/assets/", Got: "/sign-in", Holds: true},
 			}},
 		},
-		Step: "counted", Outcome: "sign-in counts this line for 203.0.113.66.",
+		Step: "counted", Outcome: "203.0.113.66 is counted",
 	}
 }
 
@@ -314,7 +319,7 @@ func sampleEvents() []control.Event {
 		{Time: at(-60), Kind: "refuse", Target: netip.MustParsePrefix("10.0.0.1/32"), Jail: "web", Count: 51, Limit: 50, Window: 60, Reason: "it is a trusted proxy"},
 		{Time: at(-40), Kind: "hold", Jail: "scanner", Until: at(40 * minute), Reason: "release of the shop\x1b[2J", By: "uid 1000"},
 		{Time: at(-2), Kind: "end", Target: netip.MustParsePrefix("2001:db8:42:7::/64"), Jail: "web"},
-		{Time: at(-1), Kind: "alarm", Reason: "the log shop is blind"},
+		{Time: at(-1), Kind: "alarm", Reason: "log shop: most lines don't parse"},
 	}
 }
 
