@@ -64,7 +64,9 @@ fuzz:
 		done; \
 	done
 
-install: build
+# As root there may be no Go in the path: then what "make" has built is installed.
+install: $(if $(shell command -v $(GO) 2>/dev/null),build)
+	@test -x tailban || { echo 'there is no tailban to install: run "make" first, as a user who has Go' >&2; exit 1; }
 	install -D -m 0755 tailban $(DESTDIR)$(PREFIX)/bin/tailban
 	install -D -m 0644 jails.toml.example $(DESTDIR)$(PREFIX)/share/doc/tailban/jails.toml.example
 	install -d -m 0755 $(DESTDIR)/usr/lib/systemd/system

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tailban/tailban/internal/cli"
+	"github.com/tailban/tailban/internal/syncbuf"
 )
 
 const troublesPage = "docs/troubleshooting.md"
@@ -231,7 +232,7 @@ func (tr trouble) begin(t *testing.T) lab {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	var log bytes.Buffer
+	var log syncbuf.Buffer
 	go func() {
 		defer close(ended)
 		cli.Main(ctx, cli.Process{Args: []string{"run", "-c", filepath.Join(dir, "jails.toml")}, Env: l.env(), Out: &log, Err: &log})
@@ -240,7 +241,7 @@ func (tr trouble) begin(t *testing.T) lab {
 		stop()
 		<-ended
 		if t.Failed() {
-			t.Logf("the daemon's log:\n%s", &log)
+			t.Logf("the daemon's log:\n%s", log.String())
 		}
 	})
 	l.wait(t, "Jails", "")
