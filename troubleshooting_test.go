@@ -19,15 +19,15 @@ const troublesPage = "docs/troubleshooting.md"
 
 // trouble is what a section of the page is about: a configuration, and a log.
 type trouble struct {
-	toml    string // of /var/log/nginx and /var/lib/tailban
-	log     string // before the first command
-	daemon  bool   // runs
-	then    string // lines that it gets once it does
-	until   string // status says then
-	after   string // further lines, two seconds later by their times
-	seen    string // status says then
-	broken  string // the configuration by then
-	private bool   // the log is readable by its owner only
+	toml    string        // of /var/log/nginx and /var/lib/tailban
+	log     string        // before the first command
+	daemon  bool          // runs
+	then    string        // lines that it gets once it does
+	until   string        // status says then
+	after   func() string // further lines
+	seen    string        // status says then
+	broken  string        // the configuration by then
+	private bool          // the log is readable by its owner only
 }
 
 // requests are n lines of a log, all of now and from one peer, with a header if
@@ -77,7 +77,10 @@ func troubles() map[string]trouble {
 		"A ban doesn't keep a client away": {
 			toml:   "trusted_proxies = [\"10.0.0.0/24\"]\n" + nginx + "format = \"nginx\"\n" + web + program,
 			daemon: true, then: proxied, until: " 51 ",
-			after: requestsAt(time.Now().Add(2*time.Second), 7, "10.0.0.5", "203.0.113.66", "GET /", 200), seen: " 58 ",
+			after: func() string { // younger than the ban
+				return requestsAt(time.Now().Add(2*time.Second), 7, "10.0.0.5", "203.0.113.66", "GET /", 200)
+			},
+			seen: " 58 ",
 		},
 		"The daemon doesn't start": {
 			toml: strings.Replace(strings.Replace(nginx+web, "50", `"50"`, 1), "60s", "60", 1),
@@ -251,8 +254,8 @@ func (tr trouble) begin(t *testing.T) lab {
 		l.append(t, tr.then)
 		l.wait(t, tr.until, "")
 	}
-	if tr.after != "" {
-		l.append(t, tr.after)
+	if tr.after != nil {
+		l.append(t, tr.after())
 		l.wait(t, tr.seen, "")
 	}
 	if tr.broken != "" {
