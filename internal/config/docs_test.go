@@ -125,7 +125,7 @@ func (p spot) with(name, key, value string) string {
 }
 
 // documentedKey is a row of a table of the page.
-type documentedKey struct{ name, kind, def, example string }
+type documentedKey struct{ name, kind, def, example, text string }
 
 // documentedKeys are the rows by section.
 func documentedKeys(t *testing.T) map[string][]documentedKey {
@@ -162,7 +162,7 @@ func documentedKeys(t *testing.T) map[string][]documentedKey {
 				t.Errorf("a row below %q has not all cells: %s", head, line)
 				continue
 			}
-			out[section] = append(out[section], documentedKey{strings.Trim(first, "`"), cells[1], cells[2], strings.Trim(cells[3], "`")})
+			out[section] = append(out[section], documentedKey{strings.Trim(first, "`"), cells[1], cells[2], strings.Trim(cells[3], "`"), strings.Join(cells[4:], " | ")})
 		}
 	}
 	return out
