@@ -57,6 +57,7 @@ func newClient(o *Options, l *ledger) *client {
 // anything.
 type call struct {
 	step, needs string
+	zone        string // that the permission has to be for; "": for the account
 	write       bool
 }
 
@@ -89,7 +90,7 @@ func (c *client) once(ctx context.Context, x call, f func(context.Context, optio
 	if err != nil {
 		return fmt.Errorf("cloudflare: %s: %w", x.step, err)
 	}
-	req := request{token: token, needs: x.needs, write: x.write}
+	req := request{token: token, needs: x.needs, zone: x.zone, write: x.write}
 	if err := c.gate.admit(ctx, req); err != nil {
 		return c.told(err, x, token)
 	}

@@ -12,9 +12,10 @@ import (
 const DefaultLease = time.Hour
 
 const (
-	// leaseLooks is how often in a lease the rule is looked at: somebody may have
-	// removed it.
-	leaseLooks = 4
+	// leaseLooks is how often in a lease the rule is looked at, or more often, so that
+	// maxLeasePause is between: somebody may have removed it.
+	leaseLooks    = 4
+	maxLeasePause = 15 * time.Minute
 
 	minLeasePause = 15 * time.Second
 )
@@ -31,7 +32,7 @@ type Lease struct {
 // RunLease keeps the rules of all zones renewed until ctx is done, which is success;
 // they lapse by themselves then. No failure ends it.
 func (a *Action) RunLease(ctx context.Context) error {
-	every := a.opt.Lease / leaseLooks
+	every := min(a.opt.Lease/leaseLooks, maxLeasePause)
 	wait := time.Duration(0)
 	again := minLeasePause
 	for sleep.For(ctx, wait) {
