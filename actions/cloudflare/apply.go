@@ -128,8 +128,9 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 		switch {
 		case it != nil && it.mine && it.until.Equal(w.until.Truncate(time.Second)), it != nil && it.mine && it.until.Equal(w.until):
 			it.until = w.until
-		case covered && covers(until, exact, w.until):
-			w.by = until
+		case covered && covers(until, exact, w.until) && (it == nil || !it.mine):
+			w.by = until // which Run looks after
+			signal(a.wake)
 		default:
 			adds = append(adds, change{p, w.until, w.asked})
 		}
@@ -247,7 +248,8 @@ func (a *Action) stillNeeded(adds []change) (needed []change) {
 	defer a.mu.Unlock()
 	now := a.opt.now()
 	for _, c := range adds {
-		if until, exact, covered := a.cache.cover(c.target, now); covered && covers(until, exact, c.until) {
+		it := a.cache.items[c.target]
+		if until, exact, covered := a.cache.cover(c.target, now); covered && covers(until, exact, c.until) && (it == nil || !it.mine) {
 			if w, ok := a.wanted[c.target]; ok {
 				w.by = until
 				a.wanted[c.target] = w

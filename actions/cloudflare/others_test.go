@@ -95,3 +95,40 @@ func TestProlonged(t *testing.T) {
 		}
 	})
 }
+
+// TestCoveredAndLonger is that a ban of ours that others cover, too, can be made longer.
+func TestCoveredAndLonger(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.ban("192.0.2.1/32", time.Hour)
+		e.after(time.Minute)
+		e.by("by hand", "192.0.2.0/24", 0)
+		e.after(11 * time.Minute)
+		e.ban("192.0.2.1/32", 20*time.Hour)
+		e.ban("192.0.2.1/32", 20*time.Hour)
+		e.after(time.Minute)
+		if s := e.reconciler.Stats(); s.Failing || s.Misheld+s.DriftAdded+s.DriftCorrected > 0 {
+			e.Errorf("stats are %+v", s)
+		}
+		e.after(12 * time.Minute)
+		if s := e.reconciler.Stats(); s.Failing || s.Misheld+s.DriftAdded+s.DriftCorrected > 0 {
+			e.Errorf("stats are %+v", s)
+		}
+		e.server.RemoveItems(listName, "192.0.2.0/24")
+		e.after(2 * time.Hour)
+		e.holds("192.0.2.1")
+	})
+}
+
+// TestTakenOverInTime is that our ban goes on as soon as another host's of the same
+// target is over.
+func TestTakenOverInTime(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.by("web-2", "192.0.2.1", 14*time.Minute)
+		e.after(11 * time.Minute)
+		e.ban("192.0.2.1/32", time.Hour)
+		e.after(3*time.Minute + 30*time.Second)
+		if got := e.items()["192.0.2.1"]; !strings.HasPrefix(got, "tailban/web-1 ") {
+			e.Errorf("the item is %q", got)
+		}
+	})
+}
