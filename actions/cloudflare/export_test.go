@@ -22,3 +22,5 @@ func (l *ledger) Load(path string) error             { return l.load(path) }
 func (l *ledger) Change(n int) int                   { return l.change(n) }
 func (l *ledger) Request(write bool) time.Duration   { return l.request(write) }
 func (l *ledger) Crossed(f func(u Usage, share int)) { l.crossed(f) }
+
+var IsFull = isFull

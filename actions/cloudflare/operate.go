@@ -119,8 +119,15 @@ func (a *Action) judgeFailed(text string) error {
 	return a.full(text)
 }
 
+// isFull reports whether a text is about how much fits. Times and rates have limits
+// that are exceeded as well, and to wait helps with these.
 func isFull(text string) bool {
 	low := strings.ToLower(text)
+	for _, word := range []string{"timeout", "timed out", "time limit", "deadline", "rate limit", "ratelimit", "requests"} {
+		if strings.Contains(low, word) {
+			return false
+		}
+	}
 	for _, word := range []string{"maximum", "limit", "exceed", "entitle", "quota", "too many items", "capacity"} {
 		if strings.Contains(low, word) {
 			return true

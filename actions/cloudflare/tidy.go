@@ -108,6 +108,11 @@ func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
 		a.wanted[p] = w
 		return false
 	}
+	if a.opt.Protected != nil {
+		if _, yes := a.opt.Protected(p); yes {
+			return false // the reconciler takes it back
+		}
+	}
 	return w.until.Sub(now) >= tooShort
 }
 
