@@ -197,6 +197,10 @@ func (a *Action) refresh(ctx context.Context) error {
 	return nil
 }
 
+// time is what time it is at Cloudflare. The ends of items are by that clock, so that
+// hosts agree on what is over, whatever their own say.
+func (a *Action) time() time.Time { return a.client.gate.time() }
+
 // failed notes that what we know of the list may be wrong.
 func (a *Action) failed(err error) error {
 	a.mu.Lock()
@@ -237,7 +241,7 @@ const anyMoment = time.Nanosecond
 func (a *Action) Known() []actions.Entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.opt.now()
+	now := a.time()
 	entries := make([]actions.Entry, 0, a.cache.mine)
 	for p, it := range a.cache.items {
 		if it.mine {
@@ -275,7 +279,7 @@ func (a *Action) coveredFor(p netip.Prefix, w want, now time.Time) (left time.Du
 func (a *Action) Held(ctx context.Context, target netip.Prefix) (actions.Entry, bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.opt.now()
+	now := a.time()
 	if it := a.cache.items[target]; it != nil && it.mine {
 		return actions.Entry{Target: target, Left: max(it.until.Sub(now), anyMoment)}, true, ctx.Err()
 	}
@@ -331,7 +335,7 @@ func (a *Action) Stats() Stats {
 	s := a.stats
 	s.Unused = a.unused
 	s.Requests, s.Items, s.Others = sent, a.cache.mine, len(a.cache.items)-a.cache.mine
-	now := a.opt.now()
+	now := a.time()
 	for p, w := range a.wanted {
 		if it := a.cache.items[p]; it == nil || !it.mine {
 			if _, yes := a.coveredFor(p, w, now); yes {

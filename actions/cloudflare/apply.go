@@ -26,6 +26,7 @@ type change struct {
 // Apply implements [actions.Action]. It waits until Cloudflare has done it. What
 // the budget has nothing left for is named by an [actions.WaitingError].
 func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.Prefix) error {
+	asked := a.opt.now() // what is left is from then on; others' work on the list may take long
 	end, err := a.begin(ctx)
 	if err != nil {
 		return err
@@ -39,8 +40,8 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 			return err
 		}
 	}
-	now := a.opt.now()
-	adds, rejected := a.sortAdds(add, now)
+	now := a.time()
+	adds, rejected := a.sortAdds(add, now, a.opt.now().Sub(asked))
 	removes := a.sortRemoves(remove, rejected)
 	if len(adds)+len(removes) == 0 {
 		return result(rejected, nil)
@@ -99,13 +100,14 @@ func result(rejected []actions.Rejection, waiting []netip.Prefix) error {
 	return errors.Join(errs...)
 }
 
-// sortAdds leaves out what need not or can't be written.
-func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, rejected []actions.Rejection) {
+// sortAdds leaves out what need not or can't be written. It was asked for some time
+// ago.
+func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration) (adds []change, rejected []actions.Rejection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range add {
-		p := e.Target
-		if e.Left < tooShort {
+		p, left := e.Target, e.Left-ago
+		if left < tooShort {
 			continue
 		}
 		if !fits(p) {
@@ -119,7 +121,7 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 				continue
 			}
 		}
-		w := want{until: now.Add(e.Left), asked: now}
+		w := want{until: now.Add(left), asked: now}
 		if was, ok := a.wanted[p]; ok && sameEnd(was.until, w.until) {
 			w.asked = was.asked
 		}
@@ -246,7 +248,7 @@ func (a *Action) verify(ctx context.Context, adds []change, waited bool) error {
 func (a *Action) stillNeeded(adds []change) (needed []change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.opt.now()
+	now := a.time()
 	for _, c := range adds {
 		it := a.cache.items[c.target]
 		if until, exact, covered := a.cache.cover(c.target, now); covered && covers(until, exact, c.until) && (it == nil || !it.mine) {
@@ -280,7 +282,7 @@ func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, patien
 		var ids []string
 		var gone []netip.Prefix
 		a.mu.Lock()
-		now := a.opt.now()
+		now := a.time()
 		for _, p := range part {
 			if it := a.cache.items[p]; it != nil && it.id != "" && still(it, now) {
 				ids, gone = append(ids, it.id), append(gone, p)

@@ -110,17 +110,22 @@ func (g *gate) failed(e *Error, r request) {
 	}
 }
 
-// dated notes what time it is there.
-func (g *gate) dated(there time.Time) {
+// dated notes what time it was there at some time from sent to got. What is known of
+// the clock stays as it is while it can be right, so that it does not come and go.
+func (g *gate) dated(there, sent, got time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.skew = there.Sub(g.now()); g.skew.Abs() < clockSlack {
+	least, most := there.Sub(got)-clockSlack, there.Add(time.Second).Sub(sent)+clockSlack
+	switch {
+	case least <= g.skew && g.skew <= most:
+	case least <= 0 && 0 <= most:
 		g.skew = 0
+	default:
+		g.skew = least + (most-least)/2
 	}
 }
 
-// clockSlack is how far two clocks may be apart and count as one: an answer has whole
-// seconds, and is under way for some time.
+// clockSlack is how far two clocks may be apart and count as one.
 const clockSlack = 10 * time.Second
 
 // time is what time it is there, as far as is known.

@@ -91,7 +91,7 @@ func (a *Action) renewed(ctx context.Context, zone string) (l Lease, err error) 
 	if err != nil {
 		return Lease{}, err
 	}
-	now := a.client.gate.time()
+	now := a.time()
 	r := &leaseRule{ref: ref, action: a.opt.RuleAction, list: a.opt.List, deadline: now.Add(a.opt.Lease).Truncate(time.Second), enabled: true}
 	id := ""
 	if found != nil {
@@ -127,7 +127,7 @@ func (a *Action) Leases() []Lease {
 // Lapsed is a zone whose rule keeps nobody away, as far as is known; "": there is
 // none.
 func (a *Action) Lapsed() (zone string) {
-	now := a.client.gate.time()
+	now := a.time()
 	for _, l := range a.Leases() {
 		if l.Off || l.Deadline.Before(now) {
 			return l.Zone
@@ -140,7 +140,7 @@ func (a *Action) Lapsed() (zone string) {
 // would still be needed.
 func (a *Action) dropRules(ctx context.Context) error {
 	a.mu.Lock()
-	now := a.opt.now()
+	now := a.time()
 	for _, it := range a.cache.items {
 		if it.ours && !it.mine && !it.over(now) {
 			a.mu.Unlock()

@@ -85,15 +85,13 @@ func (a *Action) nextTidy() (wait time.Duration, any bool) {
 			soonest(w.by)
 		}
 	}
-	now := a.opt.now()
+	now := a.time()
 	if !a.cache.valid { // what is over there can't be told without reading it
 		soonest(now)
 	}
 	// A long list takes long to read.
-	if pause := a.tidied.Add(a.tidyEvery + time.Duration(a.cache.pages()-1)*a.tidyEvery/10); next.Before(pause) {
-		next = pause
-	}
-	return max(0, next.Sub(now)), any
+	pause := a.tidied.Add(a.tidyEvery + time.Duration(a.cache.pages()-1)*a.tidyEvery/10).Sub(a.opt.now())
+	return max(0, next.Sub(now), pause), any
 }
 
 // takeOver notes of a target that others ban in our place whether they still do. If
@@ -131,7 +129,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	if err := a.refresh(ctx); err != nil {
 		return 0, err
 	}
-	now := a.opt.now()
+	now := a.time()
 	over := func(it *item, now time.Time) bool {
 		return it.mine && it.over(now) || it.over(now.Add(-grace))
 	}
