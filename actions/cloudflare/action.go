@@ -26,6 +26,8 @@ type Action struct {
 	work chan struct{} // holds a token while somebody works on the list
 	wake chan struct{} // holds one when there may be something to remove earlier
 
+	spent int // changes since the budget was asked for some, of who works on the list
+
 	mu      sync.Mutex
 	listID  string
 	cache   *cache

@@ -48,8 +48,8 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 	}
 
 	// Who is let go comes first: the others are a matter of how long.
-	got := a.ledger.change(len(removes) + len(adds))
-	a.warnUsage()
+	got := a.takeChanges(len(removes) + len(adds))
+	defer func() { a.ledger.giveBack(got - a.spent) }()
 	slices.SortFunc(adds, func(x, y change) int { return compareWorth(x, y, now) })
 	var waiting []netip.Prefix
 	removes, waiting = cut(removes, got, waiting, func(p netip.Prefix) netip.Prefix { return p })
@@ -69,6 +69,15 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 		return err
 	}
 	return result(append(rejected, more...), waiting)
+}
+
+// takeChanges takes up to n changes from the budget. What of them is not spent is to
+// be given back.
+func (a *Action) takeChanges(n int) (got int) {
+	a.spent = 0
+	got = a.ledger.change(n)
+	a.warnUsage()
+	return got
 }
 
 // cut leaves the first n of a list, and names the others.
@@ -176,21 +185,22 @@ func (a *Action) addItems(ctx context.Context, adds []change) (rejected []action
 func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions.Rejection, err error) {
 	for range maxRefused {
 		tries := 0
-		begin := func() (string, error) {
+		begin := func() (string, int, error) {
 			tries++
 			if err := a.verify(ctx, part, tries > 1); err != nil {
-				return "", err
+				return "", 0, err
 			}
 			if part = a.stillNeeded(part); len(part) == 0 {
-				return "", errNothing
+				return "", 0, errNothing
 			}
 			raw := make([]rawItem, len(part))
 			for i, c := range part {
 				raw[i] = rawItem{ip: formatIP(c.target), comment: tag{a.opt.Instance, c.until}.String()}
 			}
-			return a.client.add(ctx, a.list(), raw)
+			id, err := a.client.add(ctx, a.list(), raw)
+			return id, len(part), err
 		}
-		err = a.operate(ctx, len(part), begin)
+		err = a.operate(ctx, begin)
 		var e *Error
 		i, named := -1, false
 		if errors.As(err, &e) && e.Code == codeItem {
@@ -293,13 +303,14 @@ func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, patien
 			continue
 		}
 		tries := 0
-		begin := func() (string, error) {
+		begin := func() (string, int, error) {
 			if tries++; tries > 1 && !patient {
-				return "", errLater
+				return "", 0, errLater
 			}
-			return a.client.remove(ctx, a.list(), ids)
+			id, err := a.client.remove(ctx, a.list(), ids)
+			return id, len(ids), err
 		}
-		if err := a.operate(ctx, len(ids), begin); err != nil {
+		if err := a.operate(ctx, begin); err != nil {
 			return err
 		}
 		a.mu.Lock()

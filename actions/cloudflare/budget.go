@@ -160,6 +160,19 @@ func (l *ledger) change(n int) (got int) {
 	return got
 }
 
+// giveBack returns changes that were taken and not made.
+func (l *ledger) giveBack(n int) {
+	if n <= 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.changes.fill(now)
+	l.changes.tokens = min(l.changes.size, l.changes.tokens+float64(n))
+	l.keep(now, true)
+}
+
 // enough is what a write with its polls and a listing before it takes.
 const enough = 12
 

@@ -175,3 +175,21 @@ func TestBudgetOutlivesRestarts(t *testing.T) {
 		t.Errorf("a file that can't be read: %v", err)
 	}
 }
+
+// TestRefusedCostsNothing is that what was refused has changed no item.
+func TestRefusedCostsNothing(t *testing.T) {
+	tokens := []fake.Token{{Secret: fake.Secret, Permissions: []fake.Permission{fake.ListsRead}}}
+	small := func(o *cloudflare.Options) { o.Budget.Changes = 400 }
+	atEdge(t, fake.Options{Tokens: tokens}, small, func(e *edge) {
+		e.server.AddList(listName, "")
+		for i := range 100 {
+			e.ban(address(i), 20*time.Hour)
+		}
+		e.after(time.Hour)
+		e.server.Change(func(o *fake.Options) { o.Tokens[0].Permissions = nil })
+		e.after(10 * time.Minute)
+		if n := len(e.items()); n != 100 {
+			e.Errorf("the list holds %d items, want 100", n)
+		}
+	})
+}

@@ -154,8 +154,8 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 		}
 	}
 	a.mu.Unlock()
-	got := a.ledger.change(len(gone) + len(adds))
-	a.warnUsage()
+	got := a.takeChanges(len(gone) + len(adds))
+	defer func() { a.ledger.giveBack(got - a.spent) }()
 	adds, _ = cut(adds, got, nil, func(c change) netip.Prefix { return c.target })
 	gone, _ = cut(gone, got-len(adds), nil, func(p netip.Prefix) netip.Prefix { return p })
 	before := a.count(gone)
