@@ -317,11 +317,16 @@ const learnedFor = time.Hour
 func (a *Action) Room(netip.Prefix) (place string, size int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return "list " + a.opt.List, a.room()
+}
+
+// room is how many items of ours fit. a.mu must be held.
+func (a *Action) room() int {
 	room := a.opt.Capacity - a.beside - (len(a.cache.items) - a.cache.mine)
 	if l := a.learned; l.items > 0 && a.opt.now().Sub(l.at) < learnedFor {
 		room = min(room, l.items)
 	}
-	return "list " + a.opt.List, max(1, room)
+	return max(1, room)
 }
 
 // Usage is what is used of the budgets.

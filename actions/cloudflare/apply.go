@@ -42,7 +42,8 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 	}
 	now := a.time()
 	adds, rejected := a.sortAdds(add, now, a.opt.now().Sub(asked))
-	removes := a.sortRemoves(remove, rejected)
+	removes := a.sortRemoves(remove, rejected, now)
+	removes = append(removes, a.inTheWay(adds, len(removes), now)...)
 	if len(adds)+len(removes) == 0 {
 		return result(rejected, nil)
 	}
@@ -150,8 +151,9 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration)
 	return adds, rejected
 }
 
-// sortRemoves leaves out what isn't there, and adds what must not be.
-func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection) (removes []netip.Prefix) {
+// sortRemoves leaves out what isn't there, or is over, which is for Run, and adds what
+// must not be.
+func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection, now time.Time) (removes []netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range rejected {
@@ -159,11 +161,35 @@ func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection
 	}
 	for _, p := range remove {
 		delete(a.wanted, p)
-		if it := a.cache.items[p]; it != nil && it.mine {
+		if it := a.cache.items[p]; it != nil && it.mine && !it.over(now) {
 			removes = append(removes, p)
 		}
 	}
 	return removes
+}
+
+// inTheWay are items of ours that are over and for which Run can't be waited: without
+// them gone there is no room for what is to be added.
+func (a *Action) inTheWay(adds []change, removes int, now time.Time) (over []netip.Prefix) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	added := map[netip.Prefix]bool{}
+	lack := a.cache.mine - removes - a.room()
+	for _, c := range adds {
+		added[c.target] = true
+		if it := a.cache.items[c.target]; it == nil || !it.mine {
+			lack++
+		}
+	}
+	if lack <= 0 {
+		return nil
+	}
+	for p, it := range a.cache.items {
+		if it.mine && it.over(now) && !added[p] && len(over) < lack {
+			over = append(over, p)
+		}
+	}
+	return over
 }
 
 // addItems writes items. It names those that Cloudflare refuses.
@@ -277,84 +303,6 @@ func (a *Action) stillNeeded(adds []change) (needed []change) {
 // very item is theirs as long as it lasts, others have to last as long as ours.
 func covers(until time.Time, exact bool, ours time.Time) bool {
 	return exact || !until.Before(ours.Add(-time.Second))
-}
-
-// removeItems removes those items that still are what they should be. Who is not
-// patient gets errLater instead of waiting for another write, which may change that.
-func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, patient bool, still func(*item, time.Time) bool) error {
-	if len(targets) == 0 {
-		return nil
-	}
-	if err := a.findIDs(ctx, targets); err != nil {
-		return err
-	}
-	for part := range slices.Chunk(targets, maxBatch) {
-		var ids []string
-		var gone []netip.Prefix
-		a.mu.Lock()
-		now := a.time()
-		for _, p := range part {
-			if it := a.cache.items[p]; it != nil && it.id != "" && still(it, now) {
-				ids, gone = append(ids, it.id), append(gone, p)
-			}
-		}
-		a.mu.Unlock()
-		if len(ids) == 0 {
-			continue
-		}
-		tries := 0
-		begin := func() (string, int, error) {
-			if tries++; tries > 1 && !patient {
-				return "", 0, errLater
-			}
-			id, err := a.client.remove(ctx, a.list(), ids)
-			return id, len(ids), err
-		}
-		if err := a.operate(ctx, begin); err != nil {
-			return err
-		}
-		a.mu.Lock()
-		for _, p := range gone {
-			a.cache.drop(p)
-		}
-		a.mu.Unlock()
-	}
-	return nil
-}
-
-// findIDs finds the ids of items that we have written, and not read since: one by
-// one, or all if that takes fewer requests.
-func (a *Action) findIDs(ctx context.Context, targets []netip.Prefix) error {
-	var unknown []netip.Prefix
-	a.mu.Lock()
-	for _, p := range targets {
-		if it := a.cache.items[p]; it != nil && it.id == "" {
-			unknown = append(unknown, p)
-		}
-	}
-	pages := a.cache.pages()
-	a.mu.Unlock()
-	switch {
-	case len(unknown) == 0:
-		return nil
-	case len(unknown) >= pages:
-		return a.refresh(ctx)
-	}
-	for _, p := range unknown {
-		raw, err := a.client.items(ctx, a.list(), formatIP(p))
-		if err != nil {
-			return a.failed(err)
-		}
-		found := newCache(raw, a.opt.Instance).items[p]
-		a.mu.Lock()
-		if found == nil {
-			a.cache.drop(p)
-		} else {
-			a.cache.put(p, found)
-		}
-		a.mu.Unlock()
-	}
-	return nil
 }
 
 func (a *Action) list() string {

@@ -193,3 +193,25 @@ func TestRefusedCostsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestOversTakeRoom is that bans that are over and still in a list that is full keep
+// no new ones out.
+func TestOversTakeRoom(t *testing.T) {
+	limits := fake.Limits{Items: 10}
+	atEdge(t, fake.Options{Limits: limits}, func(o *cloudflare.Options) { o.Capacity = 10 }, func(e *edge) {
+		e.after(time.Minute)
+		for i := range 10 {
+			e.ban(address(i), 8*time.Minute+58*time.Second) // a full pass comes two seconds later
+		}
+		e.ban(address(0), 8*time.Minute+30*time.Second) // the list is tidied then, and not until a minute later
+		e.after(9*time.Minute + 5*time.Second)
+		for i := range 10 {
+			e.ban(address(100+i), time.Hour)
+		}
+		e.after(40 * time.Second)
+		if got := e.items(); len(got) != 10 || got[strings.TrimSuffix(address(109), "/32")] == "" {
+			e.Errorf("the list holds %v", got)
+		}
+		e.said("not enforced, trying", 0)
+	})
+}

@@ -153,3 +153,19 @@ func TestProtectedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestTakenOverMeanwhile is that our item that is over, and that another host has
+// taken over since the list was read, is the other's.
+func TestTakenOverMeanwhile(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.ban("192.0.2.1/32", 10*time.Minute)
+		e.ban("192.0.2.2/32", 10*time.Minute-10*time.Second) // the list is tidied then, and not until a minute later
+		e.after(10*time.Minute + 20*time.Second)
+		second := e.by("web-2", "192.0.2.1", time.Hour)
+		e.reconciler.Delete(prefix("192.0.2.1/32"))
+		e.after(time.Minute)
+		if got := e.items()["192.0.2.1"]; got != second {
+			e.Errorf("the item of another host is %q, was %q", got, second)
+		}
+	})
+}
