@@ -32,6 +32,7 @@ type Action struct {
 	listID  string
 	cache   *cache
 	wanted  map[netip.Prefix]want
+	refused refusals
 	learned learned
 	wrote   time.Time // when the last write ended
 	tidied  time.Time // when Run has last removed anything
@@ -86,7 +87,7 @@ func New(o Options) (*Action, error) {
 	a := &Action{
 		opt: o, log: o.Log, ledger: newLedger(o.Budget, o.now), look: firstLook, tidyEvery: tidyEvery,
 		work: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{},
+		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{}, refused: refusals{},
 		leases: map[string]Lease{}, found: make(chan struct{}),
 	}
 	if o.Memory != "" {

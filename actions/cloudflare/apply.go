@@ -65,9 +65,12 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 	if err := a.removeItems(ctx, removes, true, func(it *item, _ time.Time) bool { return it.mine }); err != nil {
 		return err
 	}
-	more, err := a.addItems(ctx, adds)
+	more, later, err := a.addItems(ctx, adds)
 	if err != nil {
 		return err
+	}
+	for _, c := range later {
+		waiting = append(waiting, c.target)
 	}
 	return result(append(rejected, more...), waiting)
 }
@@ -122,6 +125,10 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration)
 		}
 		if !fits(p) {
 			rejected = append(rejected, actions.Rejection{Target: p, Err: fmt.Errorf("%w: an item is an IPv4 network of /%d to /32 or an IPv6 one of /%d to /128", actions.ErrUnsupported, shortest4, shortest6)})
+			continue
+		}
+		if err := a.refused.of(p, now); err != nil {
+			rejected = append(rejected, actions.Rejection{Target: p, Err: err})
 			continue
 		}
 		if a.opt.Protected != nil {
@@ -192,24 +199,27 @@ func (a *Action) inTheWay(adds []change, removes int, now time.Time) (over []net
 	return over
 }
 
-// addItems writes items. It names those that Cloudflare refuses.
-func (a *Action) addItems(ctx context.Context, adds []change) (rejected []actions.Rejection, err error) {
-	for len(adds) > 0 {
-		part := adds[:min(len(adds), maxBatch)]
-		more, err := a.addPart(ctx, part)
+// addItems writes items. It names those that Cloudflare refuses, and those that have to
+// come later, as there are more of these.
+func (a *Action) addItems(ctx context.Context, adds []change) (rejected []actions.Rejection, later []change, err error) {
+	for part := range slices.Chunk(adds, maxBatch) {
+		refused, rest, err := a.addPart(ctx, part)
+		rejected, later = append(rejected, refused...), append(later, rest...)
 		if err != nil {
-			return rejected, err
+			return rejected, later, err
 		}
-		rejected = append(rejected, more...)
-		adds = adds[len(part):]
 	}
-	return rejected, nil
+	return rejected, later, nil
 }
 
 // addPart writes one batch, without the items in it that are refused, and those that
-// others turn out to have put in.
-func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions.Rejection, err error) {
-	for range maxRefused {
+// others turn out to have put in. When too many are refused the rest has to come later.
+func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions.Rejection, later []change, err error) {
+	named := true
+	for tried := 0; named; tried++ {
+		if tried == maxRefused {
+			return rejected, part, nil
+		}
 		tries := 0
 		begin := func() (string, int, error) {
 			tries++
@@ -228,18 +238,21 @@ func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions
 		}
 		err = a.operate(ctx, begin)
 		var e *Error
-		i, named := -1, false
-		if errors.As(err, &e) && e.Code == codeItem {
+		i := -1
+		if named = errors.As(err, &e) && e.Code == codeItem; named {
 			i, named = position(e.Message)
 		}
-		if !named || i >= len(part) {
-			break
+		if named = named && i < len(part); named {
+			r := actions.Rejection{Target: part[i].target, Err: fmt.Errorf("%w: %w", actions.ErrUnsupported, err)}
+			a.mu.Lock()
+			a.refused.note(r, a.time())
+			a.mu.Unlock()
+			rejected = append(rejected, r)
+			part = slices.Delete(slices.Clone(part), i, i+1)
 		}
-		rejected = append(rejected, actions.Rejection{Target: part[i].target, Err: fmt.Errorf("%w: %w", actions.ErrUnsupported, err)})
-		part = slices.Delete(slices.Clone(part), i, i+1)
 	}
 	if err != nil {
-		return nil, err
+		return rejected, nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,7 +264,7 @@ func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions
 		}
 		a.cache.put(c.target, &item{id: id, tag: t, ours: true, mine: true, until: c.until})
 	}
-	return rejected, nil
+	return rejected, nil, nil
 }
 
 // verify makes sure that nothing is overwritten that others have put in since the

@@ -162,7 +162,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	err = a.removeItems(ctx, gone, false, over)
 	removed = before - a.count(gone)
 	if err == nil || errors.Is(err, errLater) {
-		_, failed := a.addItems(ctx, adds)
+		_, _, failed := a.addItems(ctx, adds)
 		err = errors.Join(err, failed)
 	}
 	a.mu.Lock()
