@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -188,8 +189,10 @@ func (a *Action) refresh(ctx context.Context) error {
 		return a.failed(err)
 	}
 	c := newCache(raw, a.opt.Instance)
+	now := a.time()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	maps.DeleteFunc(a.wanted, func(_ netip.Prefix, w want) bool { return !w.until.After(now) })
 	for p, it := range c.items { // the comment has whole seconds
 		if w, ok := a.wanted[p]; ok && it.mine && sameEnd(it.until, w.until) {
 			it.until = w.until

@@ -24,3 +24,10 @@ func (l *ledger) Request(write bool) time.Duration   { return l.request(write) }
 func (l *ledger) Crossed(f func(u Usage, share int)) { l.crossed(f) }
 
 var IsFull = isFull
+
+// Remembered is how many targets an action keeps in mind.
+func (a *Action) Remembered() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.wanted)
+}

@@ -169,3 +169,20 @@ func TestTakenOverMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestCoveredIsForgotten is that bans that others have enforced are not kept in mind
+// after their end.
+func TestCoveredIsForgotten(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.by("by hand", "100.64.0.0/10", 0)
+		e.after(11 * time.Minute)
+		for i := range 100 {
+			e.ban(address(i), 5*time.Minute)
+		}
+		e.after(15 * time.Minute)
+		if n := e.action.Remembered(); n > 0 {
+			e.Errorf("%d are kept in mind", n)
+		}
+		e.holds("100.64.0.0/10")
+	})
+}

@@ -137,10 +137,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	var adds []change
 	a.mu.Lock()
 	for p, w := range a.wanted {
-		switch {
-		case !w.until.After(now):
-			delete(a.wanted, p)
-		case a.takeOver(p, w, now):
+		if a.takeOver(p, w, now) {
 			adds = append(adds, change{p, w.until, w.asked})
 		}
 	}
