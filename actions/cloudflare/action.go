@@ -26,6 +26,7 @@ type Action struct {
 
 	work chan struct{} // holds a token while somebody works on the list
 	wake chan struct{} // holds one when there may be something to remove earlier
+	rule chan struct{} // holds one when the rules are to be looked at earlier
 
 	spent int // changes since the budget was asked for some, of who works on the list
 
@@ -87,7 +88,7 @@ func New(o Options) (*Action, error) {
 	}
 	a := &Action{
 		opt: o, log: o.Log, ledger: newLedger(o.Budget, o.now), look: firstLook, tidyEvery: tidyEvery,
-		work: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		work: make(chan struct{}, 1), wake: make(chan struct{}, 1), rule: make(chan struct{}, 1),
 		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{}, refused: refusals{},
 		leases: map[string]Lease{}, found: make(chan struct{}),
 	}
@@ -213,6 +214,16 @@ func (a *Action) failed(err error) error {
 	defer a.mu.Unlock()
 	a.cache.valid = false
 	return err
+}
+
+// LookAgain says that somebody may have taken out what this action counts on: the list
+// and the rules are looked at soon. It waits for nothing.
+func (a *Action) LookAgain() {
+	a.mu.Lock()
+	a.cache.valid, a.tidied = false, time.Time{}
+	a.mu.Unlock()
+	signal(a.wake)
+	signal(a.rule)
 }
 
 // sameEnd reports whether two ends are the same but for parts of a second.

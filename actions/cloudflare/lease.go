@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"time"
-
-	"github.com/tailban/tailban/internal/sleep"
 )
 
 // DefaultLease is how long a rule works without being renewed.
@@ -35,7 +33,7 @@ func (a *Action) RunLease(ctx context.Context) error {
 	every := min(a.opt.Lease/leaseLooks, maxLeasePause)
 	wait := time.Duration(0)
 	again := minLeasePause
-	for sleep.For(ctx, wait) {
+	for a.awaitRenewal(ctx, wait) {
 		select {
 		case <-a.found: // a rule can't name a list that isn't there
 		case <-ctx.Done():
@@ -53,6 +51,18 @@ func (a *Action) RunLease(ctx context.Context) error {
 		wait, again = min(again, every), 2*again
 	}
 	return nil
+}
+
+// awaitRenewal waits until the rules are to be looked at, and reports whether they are.
+func (a *Action) awaitRenewal(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-a.rule:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // renew looks at the rule of a zone, and renews it if half of its time is over, it

@@ -97,7 +97,7 @@ func (a *Action) nextTidy() (wait time.Duration, any bool) {
 // takeOver notes of a target that others ban in our place whether they still do. If
 // not, it needs an item of ours. a.mu must be held.
 func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
-	if w.by.IsZero() || w.by.After(now) {
+	if w.by.IsZero() {
 		return false
 	}
 	until, exact, covered := a.cache.cover(p, now)
