@@ -268,9 +268,10 @@ func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions
 }
 
 // verify makes sure that nothing is overwritten that others have put in since the
-// list was read. One request tells whether it has as many items as it should. It is
-// read again if not, if what we know of there is others', or if another write has
-// just been waited for.
+// list was read. One request tells whether it has as many items as it should, and for
+// a few additions one for each whether that very item is there. The list is read again
+// if not all is as it should be, if what we know of there is others', or if another
+// write has just been waited for.
 func (a *Action) verify(ctx context.Context, adds []change, waited bool) error {
 	a.mu.Lock()
 	again := waited || !a.cache.valid
@@ -287,10 +288,37 @@ func (a *Action) verify(ctx context.Context, adds []change, waited bool) error {
 		}
 		again = n != size
 	}
+	if !again && len(adds) <= fewAdds {
+		var err error
+		if again, err = a.anyChanged(ctx, adds); err != nil {
+			return err
+		}
+	}
 	if !again {
 		return nil
 	}
 	return a.refresh(ctx)
+}
+
+// fewAdds is how many additions are asked for one by one.
+const fewAdds = 3
+
+// anyChanged reports whether an item that is to be written is not as we know it.
+func (a *Action) anyChanged(ctx context.Context, adds []change) (yes bool, err error) {
+	for _, c := range adds {
+		raw, err := a.client.items(ctx, a.list(), formatIP(c.target))
+		if err != nil {
+			return false, err
+		}
+		found := newCache(raw, a.opt.Instance).items[c.target]
+		a.mu.Lock()
+		known := a.cache.items[c.target]
+		a.mu.Unlock()
+		if (found == nil) != (known == nil) || found != nil && found.mine != known.mine {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // stillNeeded leaves out what others ban by now.

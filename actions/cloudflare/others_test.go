@@ -186,3 +186,41 @@ func TestCoveredIsForgotten(t *testing.T) {
 		e.holds("100.64.0.0/10")
 	})
 }
+
+// TestReadAgainAfterWaiting is that what came by the write that ours has waited for is
+// seen although the list has as many items as before.
+func TestReadAgainAfterWaiting(t *testing.T) {
+	atEdge(t, fake.Options{Delay: 20 * time.Second}, nil, func(e *edge) {
+		e.by("by hand", "192.0.2.9", 0)
+		e.after(11 * time.Minute)
+		second := &edge{T: e.T, server: e.server}
+		second.start(func(o *cloudflare.Options) { o.Instance = "web-2" })
+		defer second.end()
+		e.after(time.Second)
+		second.ban("192.0.2.1/32", time.Hour)
+		e.after(time.Second) // its write is under way
+		e.ban("192.0.2.1/32", 30*time.Minute)
+		e.after(20 * time.Second) // it is done, and ours is tried again in some seconds
+		e.server.RemoveItems(listName, "192.0.2.9")
+		e.after(2 * time.Minute)
+		if got := e.items()["192.0.2.1"]; !strings.HasPrefix(got, "tailban/web-2 ") {
+			e.Errorf("the item is %q", got)
+		}
+	})
+}
+
+// TestSwappedMeanwhile is that what somebody has put in since the list was read is not
+// overwritten, also if the list has as many items as before.
+func TestSwappedMeanwhile(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.by("by hand", "192.0.2.9", 0)
+		e.after(11 * time.Minute)
+		e.server.RemoveItems(listName, "192.0.2.9")
+		e.by("by hand", "192.0.2.1", 0)
+		e.ban("192.0.2.1/32", 30*time.Minute)
+		e.after(time.Minute)
+		if got := e.items()["192.0.2.1"]; got != "by hand" {
+			e.Errorf("the item is %q", got)
+		}
+	})
+}
