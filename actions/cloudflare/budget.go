@@ -3,6 +3,8 @@ package cloudflare
 import (
 	"sync"
 	"time"
+
+	"github.com/tailban/tailban/internal/wholefile"
 )
 
 // Usage is what is used of a budget.
@@ -111,6 +113,8 @@ type ledger struct {
 	path    string // of the file; "": there is none
 	unsaved int    // requests since it was written
 	keepErr error  // why it could not be written
+	write   func(path string, data []byte) error
+	late    <-chan error // of a write that hangs; nil: none does
 
 	keepNews bool // that has changed, and nobody was told
 }
@@ -118,7 +122,7 @@ type ledger struct {
 func newLedger(b Budget, now func() time.Time) *ledger {
 	t := now()
 	return &ledger{
-		now:      now,
+		now: now, write: wholefile.Write,
 		requests: newBucket("requests", "requests", b.Requests, requestSpan, t),
 		changes:  newBucket("changed items", "items", b.Changes, changeSpan, t),
 		writes:   newBucket("writes", "requests", maxWrites, changeSpan, t),

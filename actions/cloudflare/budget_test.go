@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tailban/tailban/actions/cloudflare"
@@ -213,5 +214,36 @@ func TestOversTakeRoom(t *testing.T) {
 			e.Errorf("the list holds %v", got)
 		}
 		e.said("not enforced, trying", 0)
+	})
+}
+
+// TestDiskHangs is that a disk that hangs keeps no request back for long, nor who asks
+// what is used, and that all is written down once it works again.
+func TestDiskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := cloudflare.NewLedger(cloudflare.Budget{Requests: 1000, Changes: 1000}, time.Now)
+		if err := l.Load(filepath.Join(t.TempDir(), "budget")); err != nil {
+			t.Fatal(err)
+		}
+		works := make(chan struct{})
+		written := 0
+		l.WriteBy(func(string, []byte) error { <-works; written++; return nil })
+		begun := time.Now()
+		for range 100 {
+			l.Request(true)
+			l.Change(1)
+		}
+		if l.Usage()[0].Used < 90 || time.Since(begun) > 5*time.Second {
+			t.Errorf("100 requests took %v", time.Since(begun))
+		}
+		if err, news := l.KeepFails(); err == nil || !news {
+			t.Errorf("it is not told: %v", err)
+		}
+		close(works)
+		synctest.Wait()
+		l.Change(1)
+		if err, news := l.KeepFails(); err != nil || !news || written != 2 {
+			t.Errorf("after that it is written %d times: %v", written, err)
+		}
 	})
 }

@@ -31,3 +31,9 @@ func (a *Action) Remembered() int {
 	defer a.mu.Unlock()
 	return len(a.wanted)
 }
+
+// WriteBy has the file of a ledger written by f.
+func (l *ledger) WriteBy(f func(path string, data []byte) error) { l.write = f }
+
+func (l *ledger) KeepFails() (error, bool) { return l.keepFails() }
+func (l *ledger) Usage() []Usage           { return l.usage() }
