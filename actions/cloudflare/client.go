@@ -194,6 +194,7 @@ type rawItem struct{ id, ip, comment string }
 func (c *client) items(ctx context.Context, listID, search string) (all []rawItem, err error) {
 	cursor := ""
 	for range maxPages {
+		was := cursor
 		err := c.call(ctx, reading("list items"), func(ctx context.Context, auth option.RequestOption) error {
 			var p rules.ListItemListParams
 			p.AccountID.Value, p.AccountID.Present = c.account, true
@@ -213,8 +214,11 @@ func (c *client) items(ctx context.Context, listID, search string) (all []rawIte
 		if err != nil {
 			return nil, err
 		}
-		if cursor == "" {
+		switch cursor {
+		case "":
 			return all, nil
+		case was:
+			return nil, &Error{Step: "list items", Kind: Temporary, Status: http.StatusOK, Message: "a page leads to itself"}
 		}
 	}
 	return nil, &Error{Step: "list items", Kind: Temporary, Message: fmt.Sprintf("more than %d pages", maxPages)}
