@@ -247,3 +247,26 @@ func TestDiskHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestSmallerBudget is that what is left of a larger budget is no more than a smaller
+// one has.
+func TestSmallerBudget(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "budget")
+	now := time.Unix(0, 0)
+	ledger := func(b cloudflare.Budget) *cloudflare.Ledger {
+		l := cloudflare.NewLedger(b, func() time.Time { return now })
+		if err := l.Load(path); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ledger(cloudflare.Budget{Requests: 1000, Changes: 10_000}).Change(1)
+	l := ledger(cloudflare.Budget{Requests: 100, Changes: 1000})
+	made := 0
+	for l.Request(false) == 0 {
+		made++
+	}
+	if changed := l.Change(10_000); made > 50 || changed > 500 {
+		t.Errorf("%d requests and %d changes at once, want 50 and 500 at most", made, changed)
+	}
+}

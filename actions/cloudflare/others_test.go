@@ -224,3 +224,21 @@ func TestSwappedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestTakenOverInTheWay is that our item that is over makes no room for another of ours
+// if another host has it by now.
+func TestTakenOverInTheWay(t *testing.T) {
+	atEdge(t, fake.Options{Limits: fake.Limits{Items: 3}}, func(o *cloudflare.Options) { o.Capacity = 3 }, func(e *edge) {
+		e.ban("192.0.2.1/32", 10*time.Minute)
+		e.ban("192.0.2.2/32", 10*time.Minute-10*time.Second) // the list is tidied then, and not until a minute later
+		e.ban("192.0.2.3/32", time.Hour)
+		e.after(10*time.Minute + 10*time.Second)
+		second := e.by("web-2", "192.0.2.1", time.Hour)
+		e.ban("192.0.2.4/32", time.Hour)
+		e.ban("192.0.2.5/32", time.Hour)
+		e.after(30 * time.Second)
+		if got := e.items(); got["192.0.2.1"] != second {
+			e.Errorf("the list holds %v", got)
+		}
+	})
+}

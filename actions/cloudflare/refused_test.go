@@ -29,5 +29,10 @@ func TestManyRefused(t *testing.T) {
 		if n := e.requests("POST", "/items") - before; n > 140 {
 			e.Errorf("%d writes in an hour for what is refused", n)
 		}
+		e.server.Change(func(o *fake.Options) { o.ShortIPv6 = false })
+		e.after(6 * time.Hour)
+		if n := len(e.server.Items(listName)); n != 70 { // the other is over
+			e.Errorf("what is not refused any more is not tried again: there are %d", n)
+		}
 	})
 }

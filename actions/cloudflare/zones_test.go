@@ -1,6 +1,7 @@
 package cloudflare_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,4 +49,37 @@ func TestRuleOfLongLease(t *testing.T) {
 			e.Error("a rule that was removed is not made again")
 		}
 	})
+}
+
+// TestRuleChangedByHand is that what somebody has made of the rule is put right, but for
+// turning it off.
+func TestRuleChangedByHand(t *testing.T) {
+	for name, change := range map[string]func(*fake.Rule){
+		"another action":   func(r *fake.Rule) { r.Action = "log" },
+		"no deadline":      func(r *fake.Rule) { r.Expression = "(ip.src in $tailban)" },
+		"a late deadline":  func(r *fake.Rule) { r.Expression = deadline(time.Now().Add(1000 * time.Hour)) },
+		"an over deadline": func(r *fake.Rule) { r.Expression = deadline(time.Now().Add(-time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			atEdge(t, fake.Options{}, leased, func(e *edge) {
+				e.ban("192.0.2.1/32", 2000*time.Hour)
+				e.after(time.Minute)
+				r := e.server.Rules(fake.ZoneID)[0]
+				e.server.RemoveRule(fake.ZoneID, r.ID)
+				change(&r)
+				if _, err := e.server.AddForeignRule(fake.ZoneID, r); err != nil {
+					e.Fatal(err)
+				}
+				e.after(16 * time.Minute)
+				now := time.Now()
+				if !e.server.Blocked(bad, now) || e.server.Blocked(bad, now.Add(2*time.Hour)) {
+					e.Errorf("the rules are %+v", e.server.Rules(fake.ZoneID))
+				}
+			})
+		})
+	}
+}
+
+func deadline(t time.Time) string {
+	return fmt.Sprintf("(ip.src in $tailban and http.request.timestamp.sec lt %d)", t.Unix())
 }
