@@ -270,3 +270,33 @@ func TestSmallerBudget(t *testing.T) {
 		t.Errorf("%d requests and %d changes at once, want 50 and 500 at most", made, changed)
 	}
 }
+
+// TestOtherLists is that what the account's other lists hold is no room of ours.
+func TestOtherLists(t *testing.T) {
+	atEdge(t, fake.Options{Limits: fake.Limits{Items: 10, Lists: 2}}, func(o *cloudflare.Options) { o.Capacity = 10 }, func(e *edge) {
+		if err := e.server.AddForeignItems("another", fake.Item{IP: "192.0.2.250"}, fake.Item{IP: "192.0.2.251"}); err != nil {
+			e.Fatal(err)
+		}
+		e.after(11 * time.Minute)
+		for i := range 20 {
+			e.ban(address(i), 10*time.Hour+time.Duration(i)*time.Hour)
+		}
+		e.after(time.Minute)
+		if n := len(e.items()); n != 8 {
+			e.Errorf("the list holds %d items, want 8", n)
+		}
+		e.said("not enforced, trying", 0)
+	})
+}
+
+// TestGivenBack is that what is given back late makes no budget larger.
+func TestGivenBack(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := cloudflare.NewLedger(cloudflare.Budget{Requests: 100, Changes: 1000}, func() time.Time { return now })
+	got := l.Change(500)
+	now = now.Add(12 * time.Hour)
+	l.GiveBack(got)
+	if n := l.Change(10_000); n != 500 {
+		t.Errorf("%d changes at once, want 500", n)
+	}
+}

@@ -37,3 +37,5 @@ func (l *ledger) WriteBy(f func(path string, data []byte) error) { l.write = f }
 
 func (l *ledger) KeepFails() (error, bool) { return l.keepFails() }
 func (l *ledger) Usage() []Usage           { return l.usage() }
+
+func (l *ledger) GiveBack(n int) { l.giveBack(n) }

@@ -172,3 +172,21 @@ func TestOff(t *testing.T) {
 		e.said("somebody has turned off the rule", 1)
 	})
 }
+
+// TestTeardownLeavesOthers is that a teardown leaves the rule as long as another host
+// has a ban in the list.
+func TestTeardownLeavesOthers(t *testing.T) {
+	atEdge(t, fake.Options{}, leased, func(e *edge) {
+		e.ban("192.0.2.2/32", 100*time.Hour)
+		e.after(time.Minute)
+		e.end()
+		comment := e.by("web-2", "192.0.2.1", 10*time.Hour)
+		if n, err := e.action.Clear(e.Context()); n != 1 || err != nil {
+			e.Errorf("%d removed, %v", n, err)
+		}
+		if got := e.items(); len(got) != 1 || got["192.0.2.1"] != comment || !e.server.Blocked(bad, time.Now()) {
+			e.Errorf("the list holds %v, the rules are %+v", got, e.server.Rules(fake.ZoneID))
+		}
+		e.start(leased)
+	})
+}
