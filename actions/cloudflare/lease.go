@@ -2,6 +2,7 @@ package cloudflare
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -16,7 +17,14 @@ const (
 	maxLeasePause = 15 * time.Minute
 
 	minLeasePause = 15 * time.Second
+
+	// findFirst is how long the rules wait for the list to be found at first.
+	findFirst = time.Minute
 )
+
+// errNoList is of a rule that can't be made, as a rule can't name a list that isn't
+// there.
+var errNoList = errors.New("cloudflare: there is no rule, and none can be made as long as the list isn't found")
 
 // Lease is the rule of a zone that blocks what is in the list.
 type Lease struct {
@@ -33,12 +41,15 @@ func (a *Action) RunLease(ctx context.Context) error {
 	every := min(a.opt.Lease/leaseLooks, maxLeasePause)
 	wait := time.Duration(0)
 	again := minLeasePause
+	first := time.NewTimer(findFirst)
+	defer first.Stop()
+	select {
+	case <-a.found:
+	case <-first.C: // a rule that is there is to be renewed
+	case <-ctx.Done():
+		return nil
+	}
 	for a.awaitRenewal(ctx, wait) {
-		select {
-		case <-a.found: // a rule can't name a list that isn't there
-		case <-ctx.Done():
-			return nil
-		}
 		wait = every
 		ok := true
 		for _, zone := range a.opt.Zones {
@@ -112,10 +123,22 @@ func (a *Action) renewed(ctx context.Context, zone string) (l Lease, err error) 
 			return Lease{Deadline: deadline, Off: !found.enabled}, nil
 		}
 	}
+	if found == nil && !a.hasList() {
+		return Lease{}, errNoList
+	}
 	if err := a.client.putRule(ctx, zone, set, id, r); err != nil {
 		return Lease{}, err
 	}
 	return Lease{Deadline: r.deadline, Off: !r.enabled}, nil
+}
+
+func (a *Action) hasList() bool {
+	select {
+	case <-a.found:
+		return true
+	default:
+		return false
+	}
 }
 
 // maxAhead is how far beyond ours the deadline of another host may be.
