@@ -97,11 +97,7 @@ func unless0(put put, t time.Time, labels ...string) {
 // seconds is a time in Unix time, to the millisecond.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-// appendValue writes a number as the format has it.
+// appendValue writes a number as the format has it, as short as it is exact.
 func appendValue(b []byte, v float64) []byte {
-	const whole = 1 << 53
-	if v == float64(int64(v)) && -whole < v && v < whole {
-		return strconv.AppendInt(b, int64(v), 10)
-	}
-	return strconv.AppendFloat(b, v, 'g', -1, 64)
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -39,7 +40,11 @@ type Server struct {
 	Scraper *Scraper
 	Log     *slog.Logger
 
-	listening func(net.Addr) // tests are told of it; may be nil
+	// For tests.
+	listening func(net.Addr) // is told of it; may be nil
+	failed    func()         // likewise of an address that can't be had
+	retry     time.Duration  // in place of retry, unless it is 0
+	taken     time.Duration  // in place of writeTimeout, unless it is 0
 }
 
 // Run answers until ctx is done. While the address can't be had, as another
@@ -58,10 +63,13 @@ func (s *Server) Run(ctx context.Context) {
 			failed = text
 			s.Log.Warn("metrics can't be scraped, trying again until they can", "address", s.Address.String(), "err", err)
 		}
+		if s.failed != nil {
+			s.failed()
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(retry):
+		case <-time.After(cmp.Or(s.retry, retry)):
 		}
 	}
 }
@@ -129,7 +137,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", control.MetricsType)
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(cmp.Or(s.taken, writeTimeout))); err != nil {
 		return
 	}
 	_, _ = w.Write(text) // who has gone away needs no answer

@@ -1,6 +1,9 @@
 package metrics
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Text writes all metrics of a snapshot. A metric without a value is left out.
 // Of two values with the same labels, which no reader would accept, the first
@@ -44,6 +47,9 @@ func (f *Family) series(values []string) string {
 
 // escape makes a text one of a line of the format, between quotes or not.
 func escape(s string, quoted bool) string {
+	if utf8.ValidString(s) && !strings.ContainsAny(s, "\\\n\"") {
+		return s
+	}
 	pairs := []string{`\`, `\\`, "\n", `\n`}
 	if quoted {
 		pairs = append(pairs, `"`, `\"`)
