@@ -56,6 +56,9 @@ func TestScrapesAreShared(t *testing.T) {
 				})
 			}
 			all.Wait()
+			<-time.After(fresh / 2)
+			_, err := s.Text(t.Context())
+			check(t, err)
 			if n := asked.Load(); n != int64(round+1) {
 				t.Errorf("asked %d times in round %d", n, round)
 			}
