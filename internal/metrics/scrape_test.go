@@ -56,13 +56,13 @@ func TestScrapesAreShared(t *testing.T) {
 				})
 			}
 			all.Wait()
-			<-time.After(fresh / 2)
+			<-time.After(500 * time.Millisecond)
 			_, err := s.Text(t.Context())
 			check(t, err)
 			if n := asked.Load(); n != int64(round+1) {
 				t.Errorf("asked %d times in round %d", n, round)
 			}
-			<-time.After(fresh)
+			<-time.After(time.Second)
 		}
 	})
 }
