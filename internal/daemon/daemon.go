@@ -38,7 +38,7 @@ type Options struct {
 	Log     *slog.Logger
 	Host    string // the name that bans decided here carry as their origin
 	Version string // of the program
-	Ready   func() // called once everything runs; may be nil
+	Manager Manager
 
 	// Paths says where the host tells of its name servers and SSH sessions;
 	// none of them are protected if it is empty.
@@ -85,6 +85,7 @@ func Run(ctx context.Context, o Options) error {
 
 func (d *daemon) live(ctx context.Context) error {
 	defer d.close()
+	defer context.AfterFunc(ctx, func() { d.tell("STOPPING=1", "STATUS=stopping") })()
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
@@ -103,6 +104,7 @@ func newDaemon(o Options) *daemon {
 		tentative: newTentative(o.Confirm, time.Now()),
 		breaker:   newBreaker(),
 		questions: make(chan question),
+		pulses:    make(chan chan<- vitals),
 		look:      lookFor,
 		reloading: make(chan struct{}, 1),
 		keep:      newSwap[*config.Config](),
@@ -120,11 +122,13 @@ func newDaemon(o Options) *daemon {
 
 // prepare takes hold of all that run needs.
 func (d *daemon) prepare(ctx context.Context) error {
+	d.starting.begin(ctx, d)
 	for _, a := range enforcing(d.config) {
 		if err := d.lock(a); err != nil {
 			return err
 		}
 	}
+	d.starting.is("reading what is stored")
 	if err := d.openState(); err != nil {
 		return err
 	}
@@ -133,6 +137,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	d.loadHosts()
 	d.loadProofs()
 	d.before = d.placesBefore()
+	d.starting.is("looking at actions")
 	return d.makeActions(ctx)
 }
 
@@ -161,8 +166,10 @@ type daemon struct {
 	snapshotEvery time.Duration
 
 	writer    *state.Writer
+	starting  starting
 	questions chan question
-	ended     chan struct{} // closed when the engine takes no more questions
+	pulses    chan chan<- vitals // asks the engine whether it goes on
+	ended     chan struct{}      // closed when the engine takes no more questions
 	batches   chan *source.Batch
 
 	reading context.Context // of what reads logs
@@ -229,6 +236,7 @@ func (d *daemon) openState() error {
 }
 
 func (d *daemon) run(ctx context.Context) error {
+	d.starting.is("taking up what is stored")
 	d.reloading <- struct{}{} // until everything runs
 	d.writer = state.NewWriter(d.store, d.Log, state.Clock(time.Now))
 	engine, err := newEngine(d, d.writer.Put)
@@ -281,9 +289,9 @@ func (d *daemon) run(ctx context.Context) error {
 	reloads := startPart(ctx, d.reloadWhenAsked)
 	<-d.reloading // before anybody is told that we run: a reload right then is not refused
 	d.Log.Info("running", running...)
-	if d.Ready != nil {
-		d.Ready()
-	}
+	d.starting.over()
+	d.tell("READY=1")
+	servers = append(servers, startPart(ctx, d.keepTelling))
 	engine.loop(d.untilSourcesEnd(ctx), d.batches, d.questions)
 	close(d.ended)
 	whole := engine.again == nil
@@ -381,6 +389,7 @@ func (d *daemon) await(parts []*part, patience time.Duration, what string) {
 
 // close lets go of everything, bans aside.
 func (d *daemon) close() {
+	d.starting.over()
 	if d.hangs {
 		return // closing could hang as well
 	}

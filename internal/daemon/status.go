@@ -81,9 +81,8 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		st := d.prover.Stats()
 		s.Proofs.LookUps, s.Proofs.Proved, s.Proofs.Disproved, s.Proofs.Failed = st.LookUps, st.Proved, st.Disproved, st.Failed
 	}
-	w := d.writer.Stats()
-	if w.Failing {
-		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
+	if text, since := d.stateTrouble(time.Now()); text != "" {
+		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: text, Since: since.UTC()})
 	}
 	s.Lists = d.listsStatus()
 	s.ConfirmBy = utc(d.tentative.until())
