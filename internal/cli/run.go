@@ -139,7 +139,7 @@ func runDaemon(ctx context.Context, p *Process, o tailband.Options) error {
 	if o.Sockets, err = source.Activated(); err != nil {
 		o.Log.Error("sockets that the service manager has passed can't be used", "err", err)
 	}
-	o.Manager = manager(o.Log)
+	o.Manager = tailband.ManagerOf(o.Log)
 	return tailband.Run(ctx, o)
 }
 

@@ -124,7 +124,7 @@ func (d *daemon) keepTelling(ctx context.Context) {
 		if d.Manager.Watchdog > 0 {
 			say = append(say, "WATCHDOG=1")
 		}
-		if since := now.Sub(at); since >= tellEvery {
+		if since := now.Sub(at); since >= tellEvery-every/2 { // a tick may come early
 			text := v.text()
 			if !at.IsZero() {
 				text = v.textSince(last, since)

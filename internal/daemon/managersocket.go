@@ -1,4 +1,4 @@
-package cli
+package daemon
 
 import (
 	"fmt"
@@ -9,25 +9,24 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-	tailband "github.com/tailban/tailban/internal/daemon"
 )
 
 // tellPatience is how long the service manager may take to take a message.
 const tellPatience = 2 * time.Second
 
-// manager is the service manager that has started this process, as its environment
+// ManagerOf is the service manager that has started this process, as its environment
 // tells (sd_notify(3)); none if it doesn't listen.
-func manager(log *slog.Logger) tailband.Manager {
+func ManagerOf(log *slog.Logger) Manager {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
-		return tailband.Manager{}
+		return Manager{}
 	}
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		log.Error("the service manager's watchdog is not fed", "err", err)
 	}
 	var failed sync.Once
-	return tailband.Manager{Watchdog: watchdog, Tell: func(assignments string) {
+	return Manager{Watchdog: watchdog, Tell: func(assignments string) {
 		if err := send(path, assignments); err != nil {
 			failed.Do(func() { log.Error("the service manager can't be told how tailban is", "err", err) })
 		}
