@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
+	sd "github.com/coreos/go-systemd/v22/daemon"
 )
 
 // tellPatience is how long the service manager may take to take a message.
@@ -21,7 +21,7 @@ func ManagerOf(log *slog.Logger) Manager {
 	if path == "" {
 		return Manager{}
 	}
-	watchdog, err := daemon.SdWatchdogEnabled(false)
+	watchdog, err := sd.SdWatchdogEnabled(false)
 	if err != nil {
 		log.Error("the service manager's watchdog is not fed", "err", err)
 	}

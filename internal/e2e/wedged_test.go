@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/tailban/tailban/internal/config"
+	"github.com/tailban/tailban/internal/daemon"
+)
+
+// wedging is the client whose ban wedges the engine of TestInsideWedged, once.
+const wedging = "203.0.113.250"
+
+// wedge is a log that doesn't come back from that message, in the first process
+// that has it.
+type wedge struct {
+	slog.Handler
+	once string // the file that says that it was there
+}
+
+func (w wedge) Handle(ctx context.Context, r slog.Record) error {
+	err := w.Handler.Handle(ctx, r)
+	wedges := false
+	r.Attrs(func(a slog.Attr) bool {
+		wedges = wedges || r.Message == "banned" && a.Key == "client" && a.Value.String() == wedging
+		return true
+	})
+	if wedges {
+		if f, err := os.OpenFile(w.once, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			f.Close()
+			select {}
+		}
+	}
+	return err
+}
+
+// TestInsideWedged is the daemon of TestInsideService whose engine hangs: the
+// program itself has nothing that could be made to do so.
+func TestInsideWedged(t *testing.T) {
+	if os.Getenv(insideSystemd) == "" {
+		t.Skip("runs inside of TestService")
+	}
+	c, err := config.Load("/etc/tailban/jails.toml", os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(wedge{slog.NewJSONHandler(os.Stderr, nil), filepath.Join(os.Getenv("STATE_DIRECTORY"), "wedged-once")})
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
+	defer stop()
+	if err := daemon.Run(ctx, daemon.Options{Config: c, Log: log, Host: "here", Manager: daemon.ManagerOf(log)}); err != nil {
+		t.Fatal(err)
+	}
+}
