@@ -93,7 +93,8 @@ func (s *service) requests(log string, clients ...string) {
 // held reports whether the kernel keeps a client away.
 func (s *service) held(client string) bool {
 	s.Helper()
-	return strings.Contains(s.run("nft", "list", "table", "inet", "tailban"), client+" ")
+	out, _ := exec.Command("nft", "list", "table", "inet", "tailban").CombinedOutput() // the table may not be there yet
+	return strings.Contains(string(out), client+" ")
 }
 
 func (s *service) waitHeld(client string) {
