@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,7 +36,7 @@ func TestInsideService(t *testing.T) {
 		do   func()
 	}{
 		{"start", s.starts}, {"reload", s.reloads}, {"restart", s.restarts}, {"stop", s.stops},
-		{"kill", s.killed}, {"disks", s.disks}, {"wedge", s.wedged},
+		{"kill", s.killed}, {"drop-ins", s.dropIns}, {"disks", s.disks}, {"wedge", s.wedged},
 	} {
 		step.do()
 		t.Logf("%s: done after %v", step.name, time.Since(began).Round(time.Millisecond))
@@ -75,17 +74,22 @@ func (s *service) floods(log string) string {
 
 func (s *service) requests(log string, clients ...string) {
 	s.Helper()
+	var lines strings.Builder
+	for _, c := range clients {
+		line := fmt.Sprintf("%s - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"x\"\n", c, time.Now().Format("02/Jan/2006:15:04:05 -0700"))
+		lines.WriteString(strings.Repeat(line, 3))
+	}
+	s.append(log, lines.String())
+}
+
+func (s *service) append(log, text string) {
+	s.Helper()
 	f, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		s.Fatal(err)
 	}
 	defer f.Close()
-	w := bufio.NewWriter(f)
-	for _, c := range clients {
-		line := fmt.Sprintf("%s - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"x\"\n", c, time.Now().Format("02/Jan/2006:15:04:05 -0700"))
-		fmt.Fprint(w, strings.Repeat(line, 3))
-	}
-	if err := w.Flush(); err != nil {
+	if _, err := f.WriteString(text); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -154,6 +158,10 @@ func (s *service) starts() {
 	s.waitHeld(s.floods(siteLog))
 	s.waitHeld(s.floods(otherLog))
 	s.run("/usr/local/bin/tailban", "status", "--check")
+	if out := s.run("env", "-u", insideSystemd, "/usr/local/bin/tailban", "check", "--user", "tailban"); strings.Contains(out, "warning") {
+		s.Errorf("the check for its user says\n%s", out)
+	}
+	s.run("systemd-analyze", "security", "--no-pager", "--threshold=20", "tailban.service")
 }
 
 // reloads: by systemctl, which says whether that went well.
@@ -178,7 +186,9 @@ func (s *service) reloads() {
 	if out, err := exec.Command("systemctl", "reload", "tailban.service").CombinedOutput(); err == nil {
 		s.Errorf("a reload of nonsense went well: %s", out)
 	}
-	s.wait("the problem in the journal", func() bool { return strings.Contains(s.said(), path+":12: jails.more.limit = \"many\": must be a whole number") })
+	s.wait("the problem in the journal", func() bool {
+		return strings.Contains(s.said(), path+":12: jails.more.limit = \"many\": must be a whole number")
+	})
 	write(string(good))
 	if got := s.show("ActiveState") + " " + s.show("MainPID"); got != "active "+pid {
 		s.Errorf("after a bad reload it is %s, want active %s", got, pid)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -8,7 +9,7 @@ import (
 )
 
 // serviceUnits are two disks that can be frozen, for the state and for one of two
-// logs, and a watchdog that is in a hurry.
+// logs, and a watchdog that is in a hurry; %s are the drop-ins of docs/service.md.
 const serviceUnits = `
 mkdir -p "$1/root/srv/log" "$1/root/disk/state" "$1/root/disk/log" "$units/tailban.service.d"
 for disk in state log; do
@@ -32,6 +33,13 @@ type = "nftables"
 TOML
 chmod 755 "$1/root/etc/tailban" "$1/root/srv/log" "$1/root/disk"
 chmod 644 "$1/root/etc/tailban/jails.toml" "$1/root/srv/log/access.log" "$1/root/disk/log/access.log"
+mkdir -m 755 -p "$1/root/drop-ins" "$1/root/var/lib/docker" "$1/root/home"
+cat >"$1/root/drop-ins/home.conf" <<'UNIT'
+%sUNIT
+cat >"$1/root/drop-ins/docker.conf" <<'UNIT'
+%sUNIT
+cat >"$1/root/drop-ins/programs.conf" <<'UNIT'
+%sUNIT
 cat >"$units/tailban.service.d/hurry.conf" <<'UNIT'
 [Service]
 WatchdogSec=3s
@@ -46,7 +54,8 @@ func TestService(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
-	inMachine(t, serviceUnits, "TestInsideService")
+	docs := dropIns(t, "service.md", 3)
+	inMachine(t, fmt.Sprintf(serviceUnits, docs[0], docs[1], docs[2]), "TestInsideService")
 }
 
 // What the service could do if somebody took it over is little.
