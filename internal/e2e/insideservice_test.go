@@ -278,6 +278,16 @@ func (s *service) disks() {
 	s.run("fsfreeze", "-f", "/disk/state")
 	s.run("fsfreeze", "-f", "/disk/log")
 	froze := time.Now()
+	started := make(chan error, 1) // meanwhile: a start that takes longer than systemd waits
+	go func() {
+		out, err := exec.Command("systemd-run", "--quiet", "--unit=slow.service", "-p", "Type=notify", "-p", "TimeoutStartSec=6s",
+			"-p", "StateDirectory=slow", "-p", "RuntimeDirectory=slow", "-E", insideSystemd+"=1", "-E", slowStart+"=8s",
+			"/inside", "-test.run=^TestInsideWedged$").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		started <- err
+	}()
 	s.waitHeld(s.floods(siteLog))
 	var crowd []string
 	for n := range 2000 {
@@ -290,6 +300,9 @@ func (s *service) disks() {
 		return strings.Contains(string(out), "changes wait for the disk, which doesn't answer")
 	})
 	s.waitHeld(s.floods(siteLog))
+	if err := <-started; err != nil {
+		s.Errorf("a slow start: %v", err)
+	}
 	s.Logf("frozen for %v", time.Since(froze))
 	if err := end.Close(); err != nil {
 		s.Fatal(err)
