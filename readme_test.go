@@ -17,11 +17,7 @@ import (
 func TestDocumentedConfigurations(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^```toml\n(.*?)^```$")
 	found := 0
-<<<<<<< HEAD
 	for _, file := range pages(t) {
-=======
-	for _, file := range []string{"README.md", "docs/configuration.md", "docs/concepts.md", "docs/formats.md", "docs/sources.md", "docs/notify.md", "docs/service.md"} {
->>>>>>> ae43e2a (Service: drop-ins for logs under /home, Docker's files and programs; docs/service.md)
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
