@@ -36,8 +36,8 @@ func Lookup(who string, groups []string) (User, error) {
 	case numErr == nil:
 		u.UID, u.Groups = id, []uint32{id}
 	default:
-		return u, fmt.Errorf("there is no user %q: one that systemd makes (DynamicUser=yes) is there only while its service runs; "+
-			"give a number like 65534, and the unit's SupplementaryGroups as groups", who)
+		return u, fmt.Errorf("there is no user %q: that of our unit is made by systemd-sysusers, and one with DynamicUser=yes is there only "+
+			"while its service runs; give a number like 65534, and the unit's SupplementaryGroups as groups", who)
 	}
 	for _, name := range groups {
 		id, err := groupID(name)

@@ -27,7 +27,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s %v: %+v, want user %d with the groups %v", tt.who, tt.groups, u, tt.uid, tt.want)
 		}
 	}
-	for who, want := range map[string]string{"no-such-user": `there is no user "no-such-user": one that systemd makes (DynamicUser=yes)`, "-1": `there is no user "-1"`, "4294967296": "there is no user"} {
+	for who, want := range map[string]string{"no-such-user": `there is no user "no-such-user": that of our unit is made by systemd-sysusers`, "-1": `there is no user "-1"`, "4294967296": "there is no user"} {
 		if _, err := Lookup(who, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", who, err)
 		}

@@ -92,7 +92,12 @@ type = "log"
 	l := &live{place: p, client: control.NewClient(c.RuntimeDir), cancel: cancel, done: make(chan error, 1)}
 	ready := make(chan struct{})
 	o := daemon.Options{
-		Config: c, Log: slog.New(slog.NewJSONHandler(&l.said, nil)), Host: "here", Ready: func() { close(ready) },
+		Config: c, Log: slog.New(slog.NewJSONHandler(&l.said, nil)), Host: "here",
+		Manager: daemon.Manager{Tell: func(assignments string) {
+			if assignments == "READY=1" {
+				close(ready)
+			}
+		}},
 	}
 	go func() {
 		l.done <- daemon.Run(ctx, o)

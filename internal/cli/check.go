@@ -30,9 +30,9 @@ missing, or is one that the user can't use; programs of actions that can't be
 run, or that others may change; and secrets that can't be used.
 
 With --user, the files' permissions are compared with what that user may do;
-run as root, so that everything can be looked at. A service with a dynamic
-user has none that can be named while it doesn't run: give any free number, and
-the groups of its unit.
+run as root, so that everything can be looked at. The service that comes with
+tailban runs as the user tailban. A user that isn't there can be any free number,
+with the groups of its unit.
 
 With --online, Cloudflare is asked whether the token is accepted, and what there is
 of lists and rules; nothing is changed there.`,

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
@@ -140,9 +139,7 @@ func runDaemon(ctx context.Context, p *Process, o tailband.Options) error {
 	if o.Sockets, err = source.Activated(); err != nil {
 		o.Log.Error("sockets that the service manager has passed can't be used", "err", err)
 	}
-	// Errors mean that no service manager listens.
-	context.AfterFunc(ctx, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyStopping) })
-	o.Ready = func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) }
+	o.Manager = tailband.ManagerOf(o.Log)
 	return tailband.Run(ctx, o)
 }
 

@@ -39,7 +39,7 @@ type Options struct {
 	Log     *slog.Logger
 	Host    string // the name that bans decided here carry as their origin
 	Version string // of the program
-	Ready   func() // called once everything runs; may be nil
+	Manager Manager
 
 	// Paths says where the host tells of its name servers and SSH sessions;
 	// none of them are protected if it is empty.
@@ -86,6 +86,7 @@ func Run(ctx context.Context, o Options) error {
 
 func (d *daemon) live(ctx context.Context) error {
 	defer d.close()
+	defer context.AfterFunc(ctx, func() { d.tell("STOPPING=1", "STATUS=stopping") })()
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
@@ -104,6 +105,7 @@ func newDaemon(o Options) *daemon {
 		tentative: newTentative(o.Confirm, time.Now()),
 		breaker:   newBreaker(),
 		questions: make(chan question),
+		pulses:    make(chan chan<- vitals),
 		look:      lookFor,
 		reloading: make(chan struct{}, 1),
 		keep:      newSwap[*config.Config](),
@@ -121,11 +123,13 @@ func newDaemon(o Options) *daemon {
 
 // prepare takes hold of all that run needs.
 func (d *daemon) prepare(ctx context.Context) error {
+	d.starting.begin(ctx, d)
 	for _, a := range enforcing(d.config) {
 		if err := d.lock(a); err != nil {
 			return err
 		}
 	}
+	d.starting.is("reading what is stored")
 	if err := d.openState(); err != nil {
 		return err
 	}
@@ -134,6 +138,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	d.loadHosts()
 	d.loadProofs()
 	d.before = d.placesBefore()
+	d.starting.is("looking at actions")
 	return d.makeActions(ctx)
 }
 
@@ -165,8 +170,10 @@ type daemon struct {
 	snapshotEvery time.Duration
 
 	writer    *state.Writer
+	starting  starting
 	questions chan question
-	ended     chan struct{} // closed when the engine takes no more questions
+	pulses    chan chan<- vitals // asks the engine whether it goes on
+	ended     chan struct{}      // closed when the engine takes no more questions
 	batches   chan *source.Batch
 
 	reading context.Context // of what reads logs
@@ -234,6 +241,7 @@ func (d *daemon) openState() error {
 }
 
 func (d *daemon) run(ctx context.Context) error {
+	d.starting.is("taking up what is stored")
 	d.reloading <- struct{}{} // until everything runs
 	d.writer = state.NewWriter(d.store, d.Log, state.Clock(time.Now))
 	engine, err := newEngine(d, d.writer.Put)
@@ -288,9 +296,9 @@ func (d *daemon) run(ctx context.Context) error {
 	reloads := startPart(ctx, d.reloadWhenAsked)
 	<-d.reloading // before anybody is told that we run: a reload right then is not refused
 	d.Log.Info("running", running...)
-	if d.Ready != nil {
-		d.Ready()
-	}
+	d.starting.over()
+	d.tell("READY=1")
+	servers = append(servers, startPart(ctx, d.keepTelling))
 	engine.loop(d.untilSourcesEnd(ctx), d.batches, d.questions)
 	close(d.ended)
 	whole := engine.again == nil
@@ -370,43 +378,4 @@ func (d *daemon) startGuard() *part {
 			d.Log.Error("the never-ban set is no longer kept current", "err", err)
 		}
 	})
-}
-
-// How long parts may take to end; what serves has to store and enforce the last
-// changes.
-const (
-	sourcePatience = 5 * time.Second
-	serverPatience = state.DefaultShutdownTimeout + 5*time.Second
-	reloadPatience = sourcePatience + actionPatience + 5*time.Second
-)
-
-// await waits for parts to end, and goes on without one that hangs: the
-// process ends then, and it with it.
-func (d *daemon) await(parts []*part, patience time.Duration, what string) {
-	if !waitFor(allOf(parts), patience) {
-		d.hangs = true
-		d.Log.Error("going on without what hangs", "what", what, "after", patience.String())
-	}
-}
-
-// close lets go of everything, bans aside.
-func (d *daemon) close() {
-	if d.hangs {
-		return // closing could hang as well
-	}
-	for _, e := range d.action {
-		if err := e.action.Close(); err != nil {
-			d.Log.Warn("cannot close an action", "action", e.name, "err", err)
-		}
-	}
-	if d.store != nil {
-		if err := d.store.close(); err != nil {
-			d.Log.Warn("cannot close the state file", "err", err)
-		}
-	}
-	for _, l := range d.locks {
-		if err := l.Close(); err != nil {
-			d.Log.Warn("cannot unlock a table", "err", err)
-		}
-	}
 }

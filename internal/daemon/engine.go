@@ -64,6 +64,8 @@ type engine struct {
 	// clock was set, and puts what is to be stored.
 	shiftAllowances func(now time.Time, put func(state.Update))
 
+	pulses <-chan chan<- vitals // who asks whether this goes on
+
 	clock     wallClock
 	storm     *storm
 	breaker   *breaker
@@ -108,6 +110,7 @@ func newEngine(d *daemon, put func(state.Update)) (*engine, error) {
 		storm:   newStorm(c.MaxBansPerMinute, time.Now()),
 		breaker: d.breaker, memory: newMemory(d, time.Now()),
 	}
+	e.pulses = d.pulses
 	e.allowed.list = d.allow.all()
 	e.detect = detector.NewEngine(rulesOf(c, e.allowed.list, &sparing{d.guard, d.breaker}))
 	e.useProofs(d)
@@ -181,6 +184,8 @@ func (e *engine) loop(ctx context.Context, batches <-chan *source.Batch, questio
 		case q := <-asked:
 			q.do(e, time.Now())
 			close(q.done)
+		case answer := <-e.pulses:
+			answer <- e.vitals()
 		case l := <-e.late:
 			e.restoreLate(l, time.Now())
 		case allow := <-e.allow:

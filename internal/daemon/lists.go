@@ -65,6 +65,9 @@ func waitsText(name, why string) string {
 // applyLists has the ranges used that are stored now: as by a reload, but of the
 // configuration that runs, whatever its file holds by now.
 func (d *daemon) applyLists(ctx context.Context) {
+	if d.current().Refresh == 0 {
+		return // and is in the way of no reload right after the start
+	}
 	done, err := d.mayReload(ctx)
 	if err == nil {
 		defer done()

@@ -90,6 +90,7 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 		return nil, &control.Error{Code: control.CodeBusy, Message: "another reload is under way, or the daemon is starting"}
 	}
 	defer func() { <-d.reloading }()
+	defer d.tellReloading()()
 	c, err := d.loadConfig(ctx)
 	if err != nil {
 		return nil, configError(err)

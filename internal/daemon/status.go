@@ -89,9 +89,10 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		s.Proofs.LookUps, s.Proofs.Proved, s.Proofs.Disproved, s.Proofs.Failed = st.LookUps, st.Proved, st.Disproved, st.Failed
 	}
 	w := d.writer.Stats()
-	s.State = control.StateStatus{Failing: w.Failing, Pending: w.Pending, Since: utc(w.Oldest), Commits: w.Commits, Failures: w.Failures, Refused: w.Refused}
-	if w.Failing {
-		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
+	trouble, since := d.stateTrouble(time.Now())
+	s.State = control.StateStatus{Failing: trouble != "", Pending: w.Pending, Since: utc(w.Oldest), Commits: w.Commits, Failures: w.Failures, Refused: w.Refused}
+	if trouble != "" {
+		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: trouble, Since: since.UTC()})
 	}
 	s.Lists = d.listsStatus()
 	s.ConfirmBy = utc(d.tentative.until())

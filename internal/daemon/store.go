@@ -13,6 +13,10 @@ import (
 // openPatience is how long the start waits for the state file.
 const openPatience = 10 * time.Second
 
+// diskPatience is how long a change may wait for the disk until that counts as a
+// trouble: it is longer than positions wait for each other.
+const diskPatience = 10 * time.Second
+
 // store is a state file that may not be there yet: on a full, missing or
 // hanging disk the daemon starts without it, and it is opened when that can be
 // done. What it holds is then sent to late, once.

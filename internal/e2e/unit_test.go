@@ -50,6 +50,9 @@ cat >"$1/root/etc/systemd/system/tailban.service.d/notify.conf" <<'UNIT'
 // drop-ins that the documentation has for it; it says what is missing without:
 // TestInsideUnit.
 func TestUnitForIptables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds") // and the daemon is another process, without the race detector
+	}
 	for _, program := range []string{"iptables-nft", "iptables-legacy", "ipset", "systemd-analyze"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip("needs iptables, ipset and systemd: ", err)
