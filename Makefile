@@ -3,7 +3,8 @@
 # make run-cloudflare bans at Cloudflare's edge, safely: nginx (Debian's nginx-light)
 #                     behind a stand-in for the edge, and a double of the API
 # make test           all tests (as root also those with the real kernel)
-# make install        program, unit and example configuration, under $(DESTDIR)$(PREFIX)
+# make install        program, unit, its user and example configuration, under $(DESTDIR)$(PREFIX);
+#                     the user is made only if DESTDIR is empty
 
 GO      ?= go
 PREFIX  ?= /usr/local
@@ -71,6 +72,8 @@ install: $(if $(shell command -v $(GO) 2>/dev/null),build)
 	install -D -m 0644 jails.toml.example $(DESTDIR)$(PREFIX)/share/doc/tailban/jails.toml.example
 	install -d -m 0755 $(DESTDIR)/usr/lib/systemd/system
 	sed 's|/usr/local/bin/tailban|$(PREFIX)/bin/tailban|' systemd/tailban.service > $(DESTDIR)/usr/lib/systemd/system/tailban.service
+	install -D -m 0644 systemd/tailban.sysusers $(DESTDIR)/usr/lib/sysusers.d/tailban.conf
+	test -n "$(DESTDIR)" || ! command -v systemd-sysusers >/dev/null || systemd-sysusers tailban.conf
 	test -e $(DESTDIR)/etc/tailban/jails.toml || install -D -m 0644 jails.toml.example $(DESTDIR)/etc/tailban/jails.toml
 
 clean:

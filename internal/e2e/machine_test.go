@@ -30,6 +30,9 @@ mkdir -p "$1/root/var/log/journal" "$1/root/etc/tailban"
 cp "$2" "$1/root/inside"
 cp "$4" "$1/root/usr/local/bin/tailban"
 cp "$5/tailban.service" "$units"
+mkdir -p "$1/root/usr/lib/sysusers.d"
+cp "$5/tailban.sysusers" "$1/root/usr/lib/sysusers.d/tailban.conf"
+systemd-sysusers --root="$1/root" tailban.conf
 cat >"$units/check.target" <<'UNIT'
 [Unit]
 Requires=basic.target check.service
