@@ -3,6 +3,7 @@
 # make run-cloudflare bans at Cloudflare's edge, safely: nginx (Debian's nginx-light)
 #                     behind a stand-in for the edge, and a double of the API
 # make test           all tests (as root also those with the real kernel)
+# make dist           the Debian package and its checksum, in dist/ (GOARCH=arm64 make dist)
 # make install        program, unit, its user and example configuration, under $(DESTDIR)$(PREFIX);
 #                     the user is made only if DESTDIR is empty
 
@@ -12,7 +13,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build run run-cloudflare test bench profile bench-live fuzz install clean
+.PHONY: all build run run-cloudflare test bench profile bench-live fuzz dist install clean
 
 all: build
 
@@ -65,6 +66,12 @@ fuzz:
 		done; \
 	done
 
+# By the version that git tells, or VERSION=1.2.3, in place of that of another version.
+# The tool that writes the package is fetched by Go.
+dist:
+	arch=$$($(GO) env GOARCH); rm -f dist/tailban_*_$$arch.deb; GOARCH=$$($(GO) env GOHOSTARCH) \
+		$(GO) run ./internal/dist -arch "$$arch" $(if $(filter command,$(origin VERSION)),-version "$(VERSION)")
+
 # As root there may be no Go in the path: then what "make" has built is installed.
 install: $(if $(shell command -v $(GO) 2>/dev/null),build)
 	@test -x tailban || { echo 'there is no tailban to install: run "make" first, as a user who has Go' >&2; exit 1; }
@@ -77,4 +84,4 @@ install: $(if $(shell command -v $(GO) 2>/dev/null),build)
 	test -e $(DESTDIR)/etc/tailban/jails.toml || install -D -m 0644 jails.toml.example $(DESTDIR)/etc/tailban/jails.toml
 
 clean:
-	rm -f tailban
+	rm -rf tailban dist

@@ -81,6 +81,9 @@ func Main(ctx context.Context, p Process) int {
 	return code
 }
 
+// Commands is the tree of all commands, to describe them.
+func Commands() *cobra.Command { return newRoot(&Process{}) }
+
 func newRoot(p *Process) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tailban",

@@ -49,7 +49,7 @@ Requires=basic.target
 [Service]
 Type=oneshot
 Environment=TAILBAN_INSIDE_SYSTEMD=1
-ExecStart=/inside -test.v -test.run=^$test\$ -test.timeout=60s
+ExecStart=/inside -test.v -test.run=^$test\$ -test.timeout=180s
 StandardOutput=append:/result
 StandardError=append:/result
 LogRateLimitIntervalSec=0
