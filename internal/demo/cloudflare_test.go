@@ -182,8 +182,8 @@ func TestCloudflareFails(t *testing.T) {
 		name, old, new, want string
 	}{
 		{"no rule", `zones `, `#`, "step 2: there is no rule"},
-		{"no proof", `"192.0.2.0/24"`, `"192.0.2.0/32"`, "step 6: tailban's first ban is"},
-		{"forged", `["cloudflare"]`, `["cloudflare", "203.0.113.77"]`, "step 8: "},
+		{"no proof", `"192.0.2.0/24"`, `"192.0.2.0/32"`, "step 7: tailban's first ban is"},
+		{"forged", `["cloudflare"]`, `["cloudflare", "203.0.113.77"]`, "step 9: "},
 		{"no such key", `sync_every  =`, `sync =`, "step 2: tailban did not get ready"},
 	}
 	for _, x := range tests {
@@ -209,9 +209,9 @@ func TestCloudflareInterrupted(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			cmd, out := demo(t, configuration(t))
-			err := waitFor(t.Context(), 20*time.Second, func() bool { return strings.Contains(out.String(), "\n 6. ") })
+			err := waitFor(t.Context(), 20*time.Second, func() bool { return strings.Contains(out.String(), "\n 5. ") })
 			if err != nil {
-				t.Error("it does not get to its step 6")
+				t.Error("it does not get to its step 5")
 			}
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
