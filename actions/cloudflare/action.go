@@ -19,6 +19,8 @@ type Action struct {
 	log    *slog.Logger
 	client *client
 	ledger *ledger
+	scope  scope     // of access rules
+	parts  []*Action // that do the work, one for each zone with access rules; none: this one does
 
 	look      time.Duration // how long to wait for an operation at first
 	tidyEvery time.Duration // between removals of what is over
@@ -34,6 +36,10 @@ type Action struct {
 	wrote   time.Time // when the last write ended
 	tidied  time.Time // when Run has last removed anything
 	reread  bool      // List is to read the list
+	readAt  time.Time // when it was last read
+
+	unhurried bool // there is time to wait for requests of access rules
+
 	beside  int       // items that the account's other lists hold
 	unused  bool      // no rule uses the list, which was said
 	stats   Stats
@@ -81,19 +87,28 @@ func New(o Options) (*Action, error) {
 	if err := o.fillIn(); err != nil {
 		return nil, err
 	}
-	a := &Action{
-		opt: o, log: o.Log, ledger: newLedger(o.Budget, o.now), look: firstLook, tidyEvery: tidyEvery,
-		work: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{},
-		leases: map[string]Lease{}, found: make(chan struct{}),
-	}
+	ledger := newLedger(o.Budget, o.now)
+	ledger.perRule = o.AccessRules
+	a := blank(o, ledger, make(chan struct{}, 1))
 	if o.Memory != "" {
 		if err := a.ledger.load(o.Memory); err != nil {
 			a.log.Warn("what is left of the budgets for Cloudflare is not known: they count from now on", slog.Any("err", err))
 		}
 	}
 	a.client = newClient(&a.opt, a.ledger)
+	if o.AccessRules {
+		a.useZones()
+	}
 	return a, nil
+}
+
+// blank is an action that knows nothing yet.
+func blank(o Options, l *ledger, work chan struct{}) *Action {
+	return &Action{
+		opt: o, log: o.Log, ledger: l, look: firstLook, tidyEvery: tidyEvery, work: work, wake: make(chan struct{}, 1),
+		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{},
+		leases: map[string]Lease{}, found: make(chan struct{}),
+	}
 }
 
 // begin waits until nobody else works on the list.
@@ -112,6 +127,9 @@ func (a *Action) begin(ctx context.Context) (end func(), err error) {
 // Prepare implements [actions.Action]: it looks for the list, and has the next List
 // read it.
 func (a *Action) Prepare(ctx context.Context) error {
+	if len(a.parts) > 0 {
+		return a.prepareZones(ctx)
+	}
 	end, err := a.begin(ctx)
 	if err != nil {
 		return err
@@ -131,6 +149,9 @@ func (a *Action) Check(ctx context.Context) error {
 
 // findList finds the list, or makes it.
 func (a *Action) findList(ctx context.Context, create bool) error {
+	if a.opt.AccessRules {
+		return nil // they are always there
+	}
 	l, all, err := a.client.findList(ctx, a.opt.List)
 	if err == nil && l == nil {
 		if !create {
@@ -180,11 +201,10 @@ func (a *Action) refresh(ctx context.Context) error {
 		id = a.listID
 		a.mu.Unlock()
 	}
-	raw, err := a.client.items(ctx, id, "")
+	c, err := a.read(ctx, id)
 	if err != nil {
 		return a.failed(err)
 	}
-	c := newCache(raw, a.opt.Instance)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p, it := range c.items { // the comment has whole seconds
@@ -192,7 +212,7 @@ func (a *Action) refresh(ctx context.Context) error {
 			it.until = w.until
 		}
 	}
-	a.cache, a.reread = c, false
+	a.cache, a.reread, a.readAt = c, false, a.opt.now()
 	signal(a.wake)
 	return nil
 }
@@ -213,13 +233,16 @@ func sameEnd(a, b time.Time) bool { return a.Sub(b).Abs() < time.Second }
 // what is known of it may be wrong; otherwise it is what was read then, with what was
 // written since.
 func (a *Action) List(ctx context.Context) ([]actions.Entry, error) {
+	if len(a.parts) > 0 {
+		return a.listZones(ctx)
+	}
 	end, err := a.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	a.mu.Lock()
-	fresh := a.cache.valid && !a.reread
+	fresh := a.cache.valid && (!a.reread || a.readLately(a.opt.now()))
 	a.mu.Unlock()
 	if !fresh {
 		if err := a.refresh(ctx); err != nil {
@@ -235,13 +258,16 @@ const anyMoment = time.Nanosecond
 // Known is List as far as it is known. It asks nobody, and may be called from any
 // goroutine.
 func (a *Action) Known() []actions.Entry {
+	if len(a.parts) > 0 {
+		return a.knownInZones()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.opt.now()
 	entries := make([]actions.Entry, 0, a.cache.mine)
 	for p, it := range a.cache.items {
 		if it.mine {
-			entries = append(entries, actions.Entry{Target: p, Left: max(it.until.Sub(now), anyMoment)})
+			entries = append(entries, actions.Entry{Target: p, Left: it.left(now)})
 		}
 	}
 	for p, w := range a.wanted {
@@ -273,11 +299,14 @@ func (a *Action) coveredFor(p netip.Prefix, w want, now time.Time) (left time.Du
 
 // Held implements [actions.Holder], as far as it is known.
 func (a *Action) Held(ctx context.Context, target netip.Prefix) (actions.Entry, bool, error) {
+	if len(a.parts) > 0 {
+		return a.heldInZones(ctx, target)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.opt.now()
 	if it := a.cache.items[target]; it != nil && it.mine {
-		return actions.Entry{Target: target, Left: max(it.until.Sub(now), anyMoment)}, true, ctx.Err()
+		return actions.Entry{Target: target, Left: it.left(now)}, true, ctx.Err()
 	}
 	if w, ok := a.wanted[target]; ok {
 		if left, yes := a.coveredFor(target, w, now); yes {
@@ -292,6 +321,9 @@ func (a *Action) Close() error { return nil }
 
 // Pause implements [actions.Paced].
 func (a *Action) Pause() time.Duration {
+	if len(a.parts) > 0 {
+		return a.pauseOfZones()
+	}
 	a.mu.Lock()
 	since := a.opt.now().Sub(a.wrote)
 	never := a.wrote.IsZero()
@@ -309,13 +341,16 @@ const learnedFor = time.Hour
 // Room implements [actions.Bounded]: what others hold in the account's lists is no
 // room of ours.
 func (a *Action) Room(netip.Prefix) (place string, size int) {
+	if len(a.parts) > 0 {
+		return a.roomInZones()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	room := a.opt.Capacity - a.beside - (len(a.cache.items) - a.cache.mine)
 	if l := a.learned; l.items > 0 && a.opt.now().Sub(l.at) < learnedFor {
 		room = min(room, l.items)
 	}
-	return "list " + a.opt.List, max(1, room)
+	return a.place(), max(1, room)
 }
 
 // Usage is what is used of the budgets.
@@ -323,6 +358,9 @@ func (a *Action) Usage() []Usage { return a.ledger.usage() }
 
 // Stats returns the counts.
 func (a *Action) Stats() Stats {
+	if len(a.parts) > 0 {
+		return a.statsOfZones()
+	}
 	a.client.gate.mu.Lock()
 	sent := a.client.gate.sent
 	a.client.gate.mu.Unlock()

@@ -26,6 +26,9 @@ type change struct {
 // Apply implements [actions.Action]. It waits until Cloudflare has done it. What
 // the budget has nothing left for is named by an [actions.WaitingError].
 func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.Prefix) error {
+	if len(a.parts) > 0 {
+		return a.applyToZones(ctx, add, remove)
+	}
 	end, err := a.begin(ctx)
 	if err != nil {
 		return err
@@ -47,9 +50,9 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 	}
 
 	// Who is let go comes first: the others are a matter of how long.
-	got := a.ledger.change(len(removes) + len(adds))
-	a.warnUsage()
 	slices.SortFunc(adds, func(x, y change) int { return compareWorth(x, y, now) })
+	got := a.afford(removes, adds)
+	a.warnUsage()
 	var waiting []netip.Prefix
 	removes, waiting = cut(removes, got, waiting, func(p netip.Prefix) netip.Prefix { return p })
 	adds, waiting = cut(adds, got-len(removes), waiting, func(c change) netip.Prefix { return c.target })
@@ -108,8 +111,9 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 		if e.Left < tooShort {
 			continue
 		}
-		if !fits(p) {
-			rejected = append(rejected, actions.Rejection{Target: p, Err: fmt.Errorf("%w: an item is an IPv4 network of /%d to /32 or an IPv6 one of /%d to /128", actions.ErrUnsupported, shortest4, shortest6)})
+		if err := a.unfit(p, now); err != nil {
+			rejected = append(rejected, actions.Rejection{Target: p, Err: err})
+			delete(a.wanted, p)
 			continue
 		}
 		if a.opt.Protected != nil {
@@ -126,7 +130,7 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 		until, exact, covered := a.cache.cover(p, now)
 		it := a.cache.items[p]
 		switch {
-		case it != nil && it.mine && it.until.Equal(w.until.Truncate(time.Second)), it != nil && it.mine && it.until.Equal(w.until):
+		case it != nil && it.mine && !it.wrong && (it.until.Equal(w.until.Truncate(time.Second)) || it.until.Equal(w.until)):
 			it.until = w.until
 		case covered && covers(until, exact, w.until):
 			w.by = until
@@ -156,6 +160,9 @@ func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection
 
 // addItems writes items. It names those that Cloudflare refuses.
 func (a *Action) addItems(ctx context.Context, adds []change) (rejected []actions.Rejection, err error) {
+	if a.opt.AccessRules {
+		return a.addRules(ctx, adds)
+	}
 	for len(adds) > 0 {
 		part := adds[:min(len(adds), maxBatch)]
 		more, err := a.addPart(ctx, part)
@@ -270,6 +277,9 @@ func covers(until time.Time, exact bool, ours time.Time) bool {
 func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, patient bool, still func(*item, time.Time) bool) error {
 	if len(targets) == 0 {
 		return nil
+	}
+	if a.opt.AccessRules {
+		return a.removeRules(ctx, targets, still)
 	}
 	if err := a.findIDs(ctx, targets); err != nil {
 		return err

@@ -14,6 +14,19 @@ type item struct {
 	ours  bool   // it has the product's tag
 	mine  bool   // and the instance's
 	until time.Time
+
+	// Of access rules, which may do something else than ban.
+	wrong  bool // it is mine, and doesn't do what it should
+	weak   bool // it does less than ours would
+	allows bool // it lets through
+}
+
+// left is how long what is mine stays as it should be.
+func (i *item) left(now time.Time) time.Duration {
+	if i.wrong {
+		return anyMoment
+	}
+	return max(i.until.Sub(now), anyMoment)
 }
 
 // over reports whether the time of an item of ours is over.
@@ -81,7 +94,7 @@ func (c *cache) drop(p netip.Prefix) {
 // target would be.
 func (c *cache) cover(target netip.Prefix, now time.Time) (until time.Time, exact, yes bool) {
 	for p, it := range c.others.Supernets(target) {
-		if it.over(now) {
+		if it.over(now) || it.allows || it.weak && p != target {
 			continue
 		}
 		end := it.until

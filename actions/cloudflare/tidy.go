@@ -25,6 +25,9 @@ const (
 // enforced in our place until theirs was over, until ctx is done, which is success.
 // Beside it the reconciler may use the action. No failure ends it.
 func (a *Action) Run(ctx context.Context) error {
+	if len(a.parts) > 0 {
+		return a.runZones(ctx)
+	}
 	rest := a.tidyEvery
 	for ctx.Err() == nil {
 		if wait, any := a.nextTidy(); !any || wait > 0 {
@@ -63,7 +66,7 @@ func (a *Action) awaitWork(ctx context.Context, wait time.Duration, any bool) {
 func (a *Action) nextTidy() (wait time.Duration, any bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.listID == "" {
+	if a.listID == "" && !a.opt.AccessRules {
 		return 0, false // the reconciler looks for it
 	}
 	var next time.Time
@@ -123,7 +126,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	a.tidied = a.opt.now()
 	a.mu.Unlock()
 	// Others may have prolonged what is theirs, or taken over what was ours.
-	if err := a.refresh(ctx); err != nil {
+	if err := a.review(ctx); err != nil {
 		return 0, err
 	}
 	now := a.opt.now()
@@ -151,7 +154,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 		}
 	}
 	a.mu.Unlock()
-	got := a.ledger.change(len(gone) + len(adds))
+	got := a.afford(gone, adds)
 	a.warnUsage()
 	adds, _ = cut(adds, got, nil, func(c change) netip.Prefix { return c.target })
 	gone, _ = cut(gone, got-len(adds), nil, func(p netip.Prefix) netip.Prefix { return p })
@@ -190,6 +193,10 @@ func (a *Action) count(targets []netip.Prefix) (n int) {
 // Sweep removes everything of ours that is over, whoever put it in, and returns how
 // much that was.
 func (a *Action) Sweep(ctx context.Context) (removed int, err error) {
+	if len(a.parts) > 0 {
+		return a.inZones(func(z *Action) (int, error) { return z.Sweep(ctx) })
+	}
+	a.unhurried = true
 	end, err := a.begin(ctx)
 	if err == nil {
 		err = a.findList(ctx, false)

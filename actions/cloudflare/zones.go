@@ -1,0 +1,181 @@
+package cloudflare
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/tailban/tailban/actions"
+)
+
+// Access rules are kept in several zones by one action for each, within one budget and
+// one after the other. What follows makes one of these: a ban is in force if it is so
+// in each zone.
+
+// useZones has the zones that are named be those with the rules.
+func (a *Action) useZones() {
+	zones := a.opt.Zones
+	a.opt.Zones = nil // there is no lease
+	if len(zones) == 1 {
+		a.scope = scope(zones[0])
+		return
+	}
+	for _, zone := range zones {
+		z := blank(a.opt, a.ledger, a.work)
+		z.client, z.scope, z.log = a.client, scope(zone), a.log.With(slog.String("zone", zone))
+		a.parts = append(a.parts, z)
+	}
+}
+
+func (a *Action) prepareZones(ctx context.Context) error {
+	for _, z := range a.parts {
+		if err := z.Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Action) listZones(ctx context.Context) ([]actions.Entry, error) {
+	for _, z := range a.parts {
+		if _, err := z.List(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a.knownInZones(), nil
+}
+
+// knownInZones lists what is in any zone. What isn't in all of them is as good as over,
+// so that it is put in or taken out everywhere.
+func (a *Action) knownInZones() (entries []actions.Entry) {
+	type sum struct {
+		zones int
+		left  time.Duration
+	}
+	all := map[netip.Prefix]sum{}
+	for _, z := range a.parts {
+		for _, e := range z.Known() {
+			s := all[e.Target]
+			if s.zones == 0 || e.Left < s.left {
+				s.left = e.Left
+			}
+			s.zones++
+			all[e.Target] = s
+		}
+	}
+	for p, s := range all {
+		if s.zones < len(a.parts) {
+			s.left = anyMoment
+		}
+		entries = append(entries, actions.Entry{Target: p, Left: s.left})
+	}
+	return entries
+}
+
+func (a *Action) heldInZones(ctx context.Context, target netip.Prefix) (e actions.Entry, held bool, err error) {
+	for i, z := range a.parts {
+		here, held, err := z.Held(ctx, target)
+		if !held || err != nil {
+			return actions.Entry{}, false, err
+		}
+		if i == 0 || here.Left < e.Left {
+			e = here
+		}
+	}
+	return e, true, nil
+}
+
+// applyToZones writes to one zone after the other. What one of them rejects, or has to
+// wait, is named even if others have it.
+func (a *Action) applyToZones(ctx context.Context, add []actions.Entry, remove []netip.Prefix) error {
+	rejected, waiting := map[netip.Prefix]actions.Rejection{}, map[netip.Prefix]bool{}
+	var failed []error
+	for _, z := range a.parts {
+		err := z.Apply(ctx, add, remove)
+		var r *actions.RejectedError
+		var w *actions.WaitingError
+		isRejected, isWaiting := errors.As(err, &r), errors.As(err, &w)
+		if err != nil && !isRejected && !isWaiting {
+			failed = append(failed, err)
+		}
+		if isRejected {
+			for _, x := range r.Rejected {
+				rejected[x.Target] = x
+			}
+		}
+		if isWaiting {
+			for _, p := range w.Targets {
+				waiting[p] = true
+			}
+		}
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	var no []actions.Rejection
+	for p, x := range rejected {
+		delete(waiting, p)
+		no = append(no, x)
+	}
+	var later []netip.Prefix
+	for p := range waiting {
+		later = append(later, p)
+	}
+	return result(no, later)
+}
+
+func (a *Action) runZones(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, z := range a.parts {
+		all.Go(func() { _ = z.Run(ctx) }) // which has no error
+	}
+	all.Wait()
+	return nil
+}
+
+func (a *Action) pauseOfZones() (wait time.Duration) {
+	for _, z := range a.parts {
+		wait = max(wait, z.Pause())
+	}
+	return wait
+}
+
+// roomInZones is that of the account, of which a ban takes a rule in each zone.
+func (a *Action) roomInZones() (place string, size int) {
+	size = a.opt.Capacity
+	others := 0
+	for _, z := range a.parts {
+		_, here := z.Room(netip.Prefix{})
+		size = min(size, here)
+		others += z.Stats().Others
+	}
+	return a.place(), max(1, min(size, (a.opt.Capacity-others)/len(a.parts)))
+}
+
+// statsOfZones adds up what is counted for each zone.
+func (a *Action) statsOfZones() (s Stats) {
+	for _, z := range a.parts {
+		x := z.Stats()
+		s.Requests = x.Requests // of all
+		s.Items += x.Items
+		s.Others += x.Others
+		s.Covered = max(s.Covered, x.Covered)
+		s.Waiting = max(s.Waiting, x.Waiting)
+		s.Changes += x.Changes
+		s.Removed += x.Removed
+	}
+	return s
+}
+
+// inZones does something in each zone, and adds up what it was done to.
+func (a *Action) inZones(f func(*Action) (int, error)) (n int, err error) {
+	for _, z := range a.parts {
+		here, failed := f(z)
+		n += here
+		err = errors.Join(err, failed)
+	}
+	return n, err
+}
