@@ -40,10 +40,10 @@ type Action struct {
 
 	unhurried bool // there is time to wait for requests of access rules
 
-	beside  int       // items that the account's other lists hold
-	unused  bool      // no rule uses the list, which was said
-	stats   Stats
-	leases  map[string]Lease // by zone
+	beside int  // items that the account's other lists hold
+	unused bool // no rule uses the list, which was said
+	stats  Stats
+	leases map[string]Lease // by zone
 
 	found chan struct{} // closed once the list was found
 }
@@ -255,6 +255,10 @@ func (a *Action) List(ctx context.Context) ([]actions.Entry, error) {
 // anyMoment is what a ban has left that has ended and is still in the list.
 const anyMoment = time.Nanosecond
 
+// noEnd is listed in place of the time left of what is there otherwise than it should
+// be: whoever compares puts it right, or takes it out if it isn't wanted.
+const noEnd = time.Duration(0)
+
 // Known is List as far as it is known. It asks nobody, and may be called from any
 // goroutine.
 func (a *Action) Known() []actions.Entry {
@@ -346,7 +350,7 @@ func (a *Action) Room(netip.Prefix) (place string, size int) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	room := a.opt.Capacity - a.beside - (len(a.cache.items) - a.cache.mine)
+	room := a.opt.Capacity - a.beside - a.cache.notMine()
 	if l := a.learned; l.items > 0 && a.opt.now().Sub(l.at) < learnedFor {
 		room = min(room, l.items)
 	}
@@ -368,7 +372,7 @@ func (a *Action) Stats() Stats {
 	defer a.mu.Unlock()
 	s := a.stats
 	s.Unused = a.unused
-	s.Requests, s.Items, s.Others = sent, a.cache.mine, len(a.cache.items)-a.cache.mine
+	s.Requests, s.Items, s.Others = sent, a.cache.mine, a.cache.notMine()
 	now := a.opt.now()
 	for p, w := range a.wanted {
 		if it := a.cache.items[p]; it == nil || !it.mine {

@@ -21,12 +21,14 @@ type item struct {
 	allows bool // it lets through
 }
 
-// left is how long what is mine stays as it should be.
+// left is how long what is mine has left.
 func (i *item) left(now time.Time) time.Duration {
-	if i.wrong {
-		return anyMoment
+	if left := i.until.Sub(now); left > 0 && i.wrong {
+		return noEnd
+	} else if left > 0 {
+		return left
 	}
-	return max(i.until.Sub(now), anyMoment)
+	return anyMoment
 }
 
 // over reports whether the time of an item of ours is over.
@@ -44,6 +46,9 @@ type cache struct {
 
 // size is how many items the list should have.
 func (c *cache) size() int { return len(c.items) + c.other }
+
+// notMine is how many of them are not this instance's.
+func (c *cache) notMine() int { return c.size() - c.mine }
 
 // pages is how many requests it takes to read it.
 func (c *cache) pages() int { return 1 + c.size()/perPage }

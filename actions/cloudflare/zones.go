@@ -48,8 +48,8 @@ func (a *Action) listZones(ctx context.Context) ([]actions.Entry, error) {
 	return a.knownInZones(), nil
 }
 
-// knownInZones lists what is in any zone. What isn't in all of them is as good as over,
-// so that it is put in or taken out everywhere.
+// knownInZones lists what is in any zone. What isn't in all of them is listed so that it
+// is put in or taken out everywhere.
 func (a *Action) knownInZones() (entries []actions.Entry) {
 	type sum struct {
 		zones int
@@ -59,7 +59,7 @@ func (a *Action) knownInZones() (entries []actions.Entry) {
 	for _, z := range a.parts {
 		for _, e := range z.Known() {
 			s := all[e.Target]
-			if s.zones == 0 || e.Left < s.left {
+			if s.zones == 0 || s.left != anyMoment && e.Left < s.left || e.Left == anyMoment {
 				s.left = e.Left
 			}
 			s.zones++
@@ -67,8 +67,8 @@ func (a *Action) knownInZones() (entries []actions.Entry) {
 		}
 	}
 	for p, s := range all {
-		if s.zones < len(a.parts) {
-			s.left = anyMoment
+		if s.zones < len(a.parts) && s.left != anyMoment {
+			s.left = noEnd
 		}
 		entries = append(entries, actions.Entry{Target: p, Left: s.left})
 	}
