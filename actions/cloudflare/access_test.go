@@ -197,14 +197,14 @@ func TestAccessRulesWithinTheBudget(t *testing.T) {
 		e.after(time.Second)
 		began := time.Now()
 		for i := range 600 {
-			e.ban(address(i), time.Duration(10+i%2*10)*time.Hour)
+			e.ban(address(i), time.Duration(2+i%2*2)*time.Hour)
 		}
 		e.after(time.Minute)
 		if s := e.action.Stats(); s.Items < 190 || s.Items >= 250 || s.Waiting == 0 {
 			e.Errorf("after a while, stats are %+v", s)
 		}
 		for _, r := range e.server.AccessRules(fake.AccountID) {
-			if r.Value != "192.0.2.1" && r.Description != cloudflare.NewTag("web-1", began.Add(20*time.Hour)) {
+			if r.Value != "192.0.2.1" && r.Description != cloudflare.NewTag("web-1", began.Add(4*time.Hour)) {
 				e.Fatalf("%s is banned before others that last longer: %s", r.Value, r.Description)
 			}
 		}
@@ -216,7 +216,7 @@ func TestAccessRulesWithinTheBudget(t *testing.T) {
 		if s := e.action.Stats(); s.Items != 601 || s.Waiting != 0 {
 			e.Errorf("at the end, stats are %+v", s)
 		}
-		e.after(21 * time.Hour)
+		e.after(5 * time.Hour)
 		e.hasRules(fake.AccountID)
 		log, dropped := e.server.Requests()
 		if most := fake.Peak(log, 5*time.Minute, func(fake.Request) int { return 1 }); most > cloudflare.DefaultRequests || dropped > 0 {

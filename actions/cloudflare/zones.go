@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -172,10 +173,25 @@ func (a *Action) statsOfZones() (s Stats) {
 
 // inZones does something in each zone, and adds up what it was done to.
 func (a *Action) inZones(f func(*Action) (int, error)) (n int, err error) {
-	for _, z := range a.parts {
+	parts := a.parts
+	if len(parts) == 0 {
+		parts = []*Action{a}
+	}
+	for _, z := range parts {
 		here, failed := f(z)
 		n += here
 		err = errors.Join(err, failed)
 	}
 	return n, err
+}
+
+// TeardownBut is Teardown, but for the access rules of some zones.
+func (a *Action) TeardownBut(ctx context.Context, zones []string) (existed bool, err error) {
+	n, err := a.inZones(func(z *Action) (int, error) {
+		if z.scope != "" && slices.Contains(zones, string(z.scope)) {
+			return 0, nil
+		}
+		return z.Clear(ctx)
+	})
+	return n > 0, err
 }

@@ -31,6 +31,10 @@ func clearEdge(ctx context.Context, p *Process, a *config.Action) error {
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)
 	}
+	if c := a.Cloudflare; c.AccessRules {
+		fmt.Fprintf(p.Out, "%s of action %s removed from %s\n", plural(n, "access rule"), a.Name, c.RulesOf())
+		return nil
+	}
 	fmt.Fprintf(p.Out, "%s of action %s removed from list %s at Cloudflare\n", plural(n, "ban"), a.Name, a.Cloudflare.List)
 	return nil
 }

@@ -346,10 +346,15 @@ func arrivedText(a *control.ActionStatus) string {
 // edgeText tells of a list at Cloudflare.
 func edgeText(g *control.EdgeStatus) string {
 	text := fmt.Sprintf("list %s: %s of this host, %s of others", g.List, many(g.Items, "item"), words.Thousands(g.Others))
+	changes := fmt.Sprintf("writes: %s, items changed: %s", words.Thousands(g.Writes), words.Thousands(g.Changes))
+	if g.Rules != "" {
+		text = fmt.Sprintf("access rules of %s: %s of this host, %s of others", g.Rules, words.Thousands(g.Items), words.Thousands(g.Others))
+		changes = "of these changes: " + words.Thousands(g.Changes)
+	}
 	if g.Covered > 0 {
 		text += fmt.Sprintf(", which ban %s of its targets", words.Thousands(g.Covered))
 	}
-	text += fmt.Sprintf("; requests: %s, writes: %s, items changed: %s", words.Thousands(g.Requests), words.Thousands(g.Writes), words.Thousands(g.Changes))
+	text += fmt.Sprintf("; requests: %s, %s", words.Thousands(g.Requests), changes)
 	if g.Waiting > 0 {
 		text += "; changes that wait for the budget: " + words.Thousands(g.Waiting)
 	}

@@ -23,6 +23,10 @@ type Cloudflare struct {
 	Instance string        // who we are among those who use the list; "": the host's name
 	API      string        // where the API is; "": Cloudflare's
 
+	// AccessRules has bans be IP access rules: of the Zones or, without any, of the
+	// account. There is no list then, and no lease.
+	AccessRules bool
+
 	Zones      []string      // ids of those that a rule is kept in; none: somebody else sees to that
 	Lease      time.Duration // how long such a rule works without being renewed
 	RuleAction string        // what it does
@@ -86,14 +90,17 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 	} else {
 		t.missing("token_file", "required: the file with an API token, or the name of a credential")
 	}
+	c.readMode(t)
 	at := t.path
-	if n, ok := t.get("list"); ok {
+	if n, ok := t.get("list"); ok && !c.AccessRules {
 		at = n.path
 		if c.List, ok = n.text(); ok && !isListName(c.List) {
 			n.bad("must be 1 to 50 lower-case letters, digits and _")
 		}
 	}
-	t.own(at, "list", c.Account+"/"+c.List, a.Name, owners)
+	if !c.AccessRules {
+		t.own(at, "list", c.Account+"/"+c.List, a.Name, owners)
+	}
 	if n, ok := t.get("create_list"); ok {
 		c.Create, _ = n.flag()
 	}
@@ -125,7 +132,7 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 			continue
 		}
 		x.read(n)
-		if _, given := t.table["zones"]; !given {
+		if _, given := t.table["zones"]; !given && !c.AccessRules {
 			n.bad("is about the rule that is kept in zones, and none are named")
 		}
 	}
@@ -140,6 +147,9 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 		if n, ok := t.get(x.key); ok {
 			*x.to, _ = n.whole(x.lo, x.hi)
 		}
+	}
+	if c.AccessRules {
+		c.ownRules(t, a.Name, owners)
 	}
 }
 
@@ -188,6 +198,9 @@ func (c *Cloudflare) place() string {
 	if c.Instance != "" {
 		who = "instance " + c.Instance
 	}
+	if c.AccessRules {
+		return fmt.Sprintf("access rules of %s in %s", who, c.RulesOf())
+	}
 	return fmt.Sprintf("items of %s in list %s of Cloudflare account %s", who, c.List, c.Account)
 }
 
@@ -198,7 +211,7 @@ func (c *Cloudflare) problem() error {
 		return errors.New("it names no list")
 	case !isID(c.Account):
 		return fmt.Errorf("%q is no id of an account", c.Account)
-	case !isListName(c.List):
+	case !c.AccessRules && !isListName(c.List):
 		return fmt.Errorf("%q is no name of a list", c.List)
 	case !filepath.IsAbs(c.Token.Path) || c.Token.Text != "":
 		return errors.New("it names no file with a token")
@@ -230,7 +243,9 @@ func warnCloudflare(doc *document, c *Config) {
 		if !forwarded {
 			doc.warn(at.key("type"), "no client is known to come through Cloudflare: set trusted_proxies, and a log format with the forwarding header")
 		}
-		if len(a.Cloudflare.Zones) == 0 {
+		if a.Cloudflare.AccessRules {
+			warnAccessRules(doc, at)
+		} else if len(a.Cloudflare.Zones) == 0 {
 			doc.warn(at.key("type"), "bans here outlive a dead daemon: they are taken out at their time only while some tailban with this list runs. Name the zones, to have a rule there that lapses by itself")
 		}
 		short := func(path path, actions []string, ban []time.Duration) {

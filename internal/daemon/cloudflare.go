@@ -32,7 +32,7 @@ func (d *daemon) useCloudflare(e *enforcer, a *config.Action, log *slog.Logger) 
 	}
 	e.action, e.ends, e.edge = edge, edge.Run, edge
 	e.beside = func() actions.Action { return knownAtEdge{edge} }
-	e.teardown = edge.Teardown
+	e.teardown = d.teardownEdge(edge, a)
 	return nil
 }
 
@@ -46,7 +46,7 @@ func (k knownAtEdge) List(ctx context.Context) ([]actions.Entry, error) { return
 func CloudflareOptions(a *config.Action, host string) cloudflare.Options {
 	c := a.Cloudflare
 	o := cloudflare.Options{
-		API: c.API, Account: c.Account, Token: c.Token.Read, List: c.List, Create: c.Create, Instance: c.Instance,
+		API: c.API, Account: c.Account, Token: c.Token.Read, List: c.List, Create: c.Create, Instance: c.Instance, AccessRules: c.AccessRules,
 		Zones: c.Zones, Lease: c.Lease, RuleAction: c.RuleAction, SyncEvery: c.SyncEvery, Capacity: c.Capacity, Budget: cloudflare.Budget{Requests: c.Requests, Changes: c.Changes},
 	}
 	if o.Instance == "" {
@@ -61,6 +61,9 @@ func edgeStatus(a *control.ActionStatus, e *enforcer) {
 	a.Edge = &control.EdgeStatus{
 		List: e.config.Cloudflare.List, Items: s.Items, Others: s.Others, Covered: s.Covered, Waiting: s.Waiting, Unused: s.Unused,
 		Requests: s.Requests, Writes: s.Writes, Changes: s.Changes, Removed: s.Removed,
+	}
+	if c := e.config.Cloudflare; c.AccessRules {
+		a.Edge.List, a.Edge.Rules = "", c.RulesOf()
 	}
 	for _, l := range e.edge.Leases() {
 		x := control.Lease{Zone: l.Zone, Deadline: utc(l.Deadline), Off: l.Off}
@@ -116,6 +119,9 @@ func (d *daemon) whyThroughEdge(b *control.Ban, at *control.AtAction, e *enforce
 		return fmt.Sprintf("the rule of zone %s at Cloudflare has lapsed, or is turned off: see tailban status", e.edge.Lapsed())
 	case b.LastSeen.Sub(b.Since) <= 2*sync+inFlight:
 		return "they came before Cloudflare had the ban"
+	}
+	if c := e.config.Cloudflare; c.AccessRules {
+		return fmt.Sprintf("an access rule of %s has it: does this site belong there, or does another rule there let it through?", c.RulesOf())
 	}
 	return fmt.Sprintf("the list %s has it: does a rule of this site block what is in it?", e.config.Cloudflare.List)
 }

@@ -212,7 +212,7 @@ func (e *enforcer) start(d *daemon) {
 			}
 		}))
 	}
-	if e.edge != nil && len(e.config.Cloudflare.Zones) > 0 {
+	if e.edge != nil && e.config.Cloudflare.Leases() {
 		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 			if err := e.edge.RunLease(ctx); err != nil {
 				d.Log.Error("rules at the edge are no longer renewed", "action", e.name, "err", err)
