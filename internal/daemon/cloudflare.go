@@ -30,7 +30,7 @@ func (d *daemon) useCloudflare(e *enforcer, a *config.Action, log *slog.Logger) 
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	e.action, e.ends, e.edge = edge, edge.Run, edge
+	e.action, e.ends, e.edge = &edgeAction{Action: edge}, edge.Run, edge
 	e.beside = func() actions.Action { return knownAtEdge{edge} }
 	e.teardown = d.teardownEdge(edge, a)
 	return nil

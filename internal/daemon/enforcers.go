@@ -111,6 +111,7 @@ func (d *daemon) makeActions(ctx context.Context) error {
 		if a.Kernel() { // programs may take long, and tell less
 			d.adoptFrom(ctx, e)
 		}
+		d.adoptAtEdge(e)
 	}
 	return nil
 }
