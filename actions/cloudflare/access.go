@@ -152,9 +152,12 @@ func (a *Action) addRule(ctx context.Context, c change) error {
 	for range readTries {
 		a.mu.Lock()
 		it, now := a.cache.items[c.target], a.opt.now()
+		unfit := a.unfit(c.target, now)
 		a.mu.Unlock()
 		var err error
 		switch {
+		case unfit != nil:
+			return &rejection{unfit}
 		case it == nil:
 			r := a.rule("", c)
 			r.id, err = a.client.newAccessRule(ctx, a.scope, r)
@@ -166,7 +169,8 @@ func (a *Action) addRule(ctx context.Context, c change) error {
 			}
 			it = &item{id: r.id}
 		case !it.mine && !it.over(now):
-			return a.leaveToOthers(c, now)
+			a.leaveToOthers(c, now)
+			return nil
 		default:
 			if err = a.client.editAccessRule(ctx, a.scope, a.rule(it.id, c)); is(err, Missing) {
 				a.forget(c.target)
@@ -198,19 +202,15 @@ func (a *Action) judgeRule(err error) error {
 }
 
 // leaveToOthers notes that the very rule is somebody else's.
-func (a *Action) leaveToOthers(c change, now time.Time) error {
+func (a *Action) leaveToOthers(c change, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.unfit(c.target, now); err != nil {
-		return &rejection{err}
-	}
 	if until, _, covered := a.cache.cover(c.target, now); covered {
 		if w, ok := a.wanted[c.target]; ok {
 			w.by = until
 			a.wanted[c.target] = w
 		}
 	}
-	return nil
 }
 
 // findRule looks for a rule that is there, and that we don't know.

@@ -172,7 +172,6 @@ func TestTwoHostsBanTheSame(t *testing.T) {
 		e.foreign("block", "ip", "192.0.2.1", cloudflare.NewTag("web-2", left))
 		e.foreign("block", "ip_range", "2001:db8:0:1::/64", cloudflare.NewTag("web-2", left))
 		e.foreign("whitelist", "ip", "192.0.2.2", "by hand")
-		before := e.requests("GET", "access_rules")
 		for _, target := range []string{"192.0.2.1/32", "2001:db8:0:1::/64", "192.0.2.2/32"} {
 			e.ban(target, time.Hour)
 		}
@@ -180,11 +179,29 @@ func TestTwoHostsBanTheSame(t *testing.T) {
 		if s := e.action.Stats(); s.Covered != 2 || s.Items != 1 {
 			e.Errorf("stats are %+v", s)
 		}
-		if n := e.requests("GET", "access_rules") - before; n != 4 {
-			e.Errorf("it took %d requests to find them, want one each, and two for IPv6", n)
+		looked := 0
+		log, _ := e.server.Requests()
+		for _, r := range log {
+			if strings.Contains(r.Query, "configuration.value") {
+				looked++
+			}
+		}
+		if all := e.requests("GET", "access_rules"); looked != 4 || all != 5 {
+			e.Errorf("it took %d requests to find them, want one each, and two for IPv6; %d others", looked, all-looked)
 		}
 		if s := e.reconciler.Stats(); s.Failing || s.Rejected != 1 {
 			e.Errorf("the reconciler says %+v", s)
+		}
+		// Who is allowed since is found as another rule is looked at.
+		e.foreign("whitelist", "ip_range", "10.9.0.0/16", "by hand")
+		e.ban("192.0.2.9/32", 2*time.Hour)
+		e.ban("10.9.8.7/32", time.Hour)
+		e.after(time.Minute)
+		if s := e.reconciler.Stats(); s.Failing || s.Rejected != 2 {
+			e.Errorf("the reconciler says %+v", s)
+		}
+		if _, there := e.rules(fake.AccountID)["10.9.8.7"]; there {
+			e.Error("who is allowed is banned")
 		}
 	})
 }
@@ -287,6 +304,29 @@ func TestAccessRulesOfZones(t *testing.T) {
 				e.Errorf("stats are %+v", s)
 			}
 		})
+}
+
+// TestRoomInZones is that of the account, of which a ban takes a rule in each zone.
+func TestRoomInZones(t *testing.T) {
+	atEdge(t, fake.Options{Accounts: twoZones()}, func(o *cloudflare.Options) {
+		o.AccessRules, o.Zones, o.Capacity = true, []string{fake.ZoneID, otherZone}, 11
+	}, func(e *edge) {
+		for _, zone := range []string{fake.ZoneID, otherZone} {
+			for i := range 2 {
+				if _, err := e.server.AddForeignAccessRule(zone, fake.Rule{Action: "block", Target: "ip", Value: fmt.Sprintf("203.0.113.%d", i)}); err != nil {
+					e.Fatal(err)
+				}
+			}
+		}
+		for i := range 8 {
+			e.ban(address(i), time.Duration(i+1)*time.Hour)
+		}
+		e.after(15 * time.Minute)
+		for _, zone := range []string{fake.ZoneID, otherZone} {
+			e.hasRules(zone, "203.0.113.0", "203.0.113.1", "100.64.0.5", "100.64.0.6", "100.64.0.7")
+		}
+		e.said("the action is full", 1)
+	})
 }
 
 // TestPermissionsForAccessRules is that an error names the one that is missing.
@@ -410,10 +450,11 @@ func TestManyAccessRules(t *testing.T) {
 		for range 15 { // what is amiss has all be read again
 			e.server.FailNext("POST", "access_rules", fake.ResetBefore)
 		}
+		before := e.requests("GET", "access_rules")
 		e.ban("192.0.2.2/32", 24*time.Hour)
-		e.after(30 * time.Minute)
-		if n := e.requests("GET", "access_rules"); n > 75 {
-			e.Errorf("%d requests to read them, of 180 that may be made in the last half of an hour", n)
+		e.after(110 * time.Second)
+		if n := e.requests("GET", "access_rules") - before; n > 3 {
+			e.Errorf("%d requests to read them, of 42 that may be made meanwhile", n)
 		}
 	})
 }
