@@ -71,9 +71,11 @@ func (a *Action) readLately(now time.Time) bool {
 }
 
 // afford takes as many of some changes out of the budget as it has room for, and
-// returns their number.
+// returns their number. What of them is not made is to be given back.
 func (a *Action) afford(removes []netip.Prefix, adds []change) (got int) {
+	defer a.warnUsage()
 	if !a.opt.AccessRules {
+		a.spent = 0
 		return a.ledger.change(len(removes) + len(adds))
 	}
 	if a.unhurried {
@@ -106,8 +108,16 @@ func (a *Action) afford(removes []netip.Prefix, adds []change) (got int) {
 	return got
 }
 
-// rule is what we write for a target.
-func (a *Action) rule(id string, c change) accessRule {
+// giveBack gives back what of some changes was not spent. Requests are taken as they
+// are made.
+func (a *Action) giveBack(got int) {
+	if !a.opt.AccessRules {
+		a.ledger.giveBack(got - a.spent)
+	}
+}
+
+// ruleFor is what we write for a target.
+func (a *Action) ruleFor(id string, c change) accessRule {
 	target, value := accessConfig(c.target)
 	return accessRule{id, target, value, a.opt.RuleAction, tag{a.opt.Instance, c.until}.String()}
 }
@@ -129,7 +139,11 @@ func (a *Action) addRules(ctx context.Context, adds []change) (rejected []action
 		case one == nil:
 			failed = 0
 		case errors.As(one, &r):
-			rejected = append(rejected, actions.Rejection{Target: c.target, Err: r.err})
+			x := actions.Rejection{Target: c.target, Err: r.err}
+			rejected = append(rejected, x)
+			if r.byCloudflare {
+				a.noteRefused(x)
+			}
 		case is(one, Temporary) && failed < maxFailures:
 			failed++
 			err = one
@@ -141,25 +155,34 @@ func (a *Action) addRules(ctx context.Context, adds []change) (rejected []action
 }
 
 // rejection is why a rule can't be made.
-type rejection struct{ err error }
+type rejection struct {
+	err          error
+	byCloudflare bool
+}
 
 func (r *rejection) Error() string { return r.err.Error() }
 func (r *rejection) Unwrap() error { return r.err }
+
+func (a *Action) noteRefused(x actions.Rejection) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused.note(x, a.time())
+}
 
 // addRule writes one rule: a new one, or one that is there and ours, or was some
 // other host's and is over.
 func (a *Action) addRule(ctx context.Context, c change) error {
 	for range readTries {
 		a.mu.Lock()
-		it, now := a.cache.items[c.target], a.opt.now()
+		it, now := a.cache.items[c.target], a.time()
 		unfit := a.unfit(c.target, now)
 		a.mu.Unlock()
 		var err error
 		switch {
 		case unfit != nil:
-			return &rejection{unfit}
+			return &rejection{err: unfit}
 		case it == nil:
-			r := a.rule("", c)
+			r := a.ruleFor("", c)
 			r.id, err = a.client.newAccessRule(ctx, a.scope, r)
 			if isDuplicate(err) {
 				if err := a.findRule(ctx, c.target); err != nil {
@@ -172,7 +195,7 @@ func (a *Action) addRule(ctx context.Context, c change) error {
 			a.leaveToOthers(c, now)
 			return nil
 		default:
-			if err = a.client.editAccessRule(ctx, a.scope, a.rule(it.id, c)); is(err, Missing) {
+			if err = a.client.editAccessRule(ctx, a.scope, a.ruleFor(it.id, c)); is(err, Missing) {
 				a.forget(c.target)
 				continue
 			}
@@ -198,7 +221,7 @@ func (a *Action) judgeRule(err error) error {
 	case isFull(e.Message):
 		return a.full(e.Message)
 	}
-	return &rejection{fmt.Errorf("%w: %w", actions.ErrUnsupported, err)}
+	return &rejection{fmt.Errorf("%w: %w", actions.ErrUnsupported, err), true}
 }
 
 // leaveToOthers notes that the very rule is somebody else's.
@@ -290,7 +313,7 @@ func (a *Action) removeRules(ctx context.Context, targets []netip.Prefix, still 
 	for _, p := range targets {
 		a.mu.Lock()
 		it := a.cache.items[p]
-		id, ok := "", it != nil && still(it, a.opt.now())
+		id, ok := "", it != nil && still(it, a.time())
 		if ok {
 			id = it.id
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -27,11 +28,15 @@ type Action struct {
 
 	work chan struct{} // holds a token while somebody works on the list
 	wake chan struct{} // holds one when there may be something to remove earlier
+	rule chan struct{} // holds one when the rules are to be looked at earlier
+
+	spent int // changes since the budget was asked for some, of who works on the list
 
 	mu      sync.Mutex
 	listID  string
 	cache   *cache
 	wanted  map[netip.Prefix]want
+	refused refusals
 	learned learned
 	wrote   time.Time // when the last write ended
 	tidied  time.Time // when Run has last removed anything
@@ -105,8 +110,9 @@ func New(o Options) (*Action, error) {
 // blank is an action that knows nothing yet.
 func blank(o Options, l *ledger, work chan struct{}) *Action {
 	return &Action{
-		opt: o, log: o.Log, ledger: l, look: firstLook, tidyEvery: tidyEvery, work: work, wake: make(chan struct{}, 1),
-		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{},
+		opt: o, log: o.Log, ledger: l, look: firstLook, tidyEvery: tidyEvery,
+		work: work, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1),
+		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{}, refused: refusals{},
 		leases: map[string]Lease{}, found: make(chan struct{}),
 	}
 }
@@ -205,8 +211,10 @@ func (a *Action) refresh(ctx context.Context) error {
 	if err != nil {
 		return a.failed(err)
 	}
+	now := a.time()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	maps.DeleteFunc(a.wanted, func(_ netip.Prefix, w want) bool { return !w.until.After(now) })
 	for p, it := range c.items { // the comment has whole seconds
 		if w, ok := a.wanted[p]; ok && it.mine && sameEnd(it.until, w.until) {
 			it.until = w.until
@@ -217,12 +225,29 @@ func (a *Action) refresh(ctx context.Context) error {
 	return nil
 }
 
+// time is what time it is at Cloudflare. The ends of items are by that clock, so that
+// hosts agree on what is over, whatever their own say.
+func (a *Action) time() time.Time { return a.client.gate.time() }
+
 // failed notes that what we know of the list may be wrong.
 func (a *Action) failed(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cache.valid = false
 	return err
+}
+
+// LookAgain says that somebody may have taken out what this action counts on: the list
+// and the rules are looked at soon. It waits for nothing.
+func (a *Action) LookAgain() {
+	for _, z := range a.parts {
+		z.LookAgain()
+	}
+	a.mu.Lock()
+	a.cache.valid, a.tidied = false, time.Time{}
+	a.mu.Unlock()
+	signal(a.wake)
+	signal(a.rule)
 }
 
 // sameEnd reports whether two ends are the same but for parts of a second.
@@ -267,7 +292,7 @@ func (a *Action) Known() []actions.Entry {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.opt.now()
+	now := a.time()
 	entries := make([]actions.Entry, 0, a.cache.mine)
 	for p, it := range a.cache.items {
 		if it.mine {
@@ -308,7 +333,7 @@ func (a *Action) Held(ctx context.Context, target netip.Prefix) (actions.Entry, 
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.opt.now()
+	now := a.time()
 	if it := a.cache.items[target]; it != nil && it.mine {
 		return actions.Entry{Target: target, Left: it.left(now)}, true, ctx.Err()
 	}
@@ -350,11 +375,16 @@ func (a *Action) Room(netip.Prefix) (place string, size int) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.place(), a.room()
+}
+
+// room is how many items of ours fit. a.mu must be held.
+func (a *Action) room() int {
 	room := a.opt.Capacity - a.beside - a.cache.notMine()
 	if l := a.learned; l.items > 0 && a.opt.now().Sub(l.at) < learnedFor {
 		room = min(room, l.items)
 	}
-	return a.place(), max(1, room)
+	return max(1, room)
 }
 
 // Usage is what is used of the budgets.
@@ -373,7 +403,7 @@ func (a *Action) Stats() Stats {
 	s := a.stats
 	s.Unused = a.unused
 	s.Requests, s.Items, s.Others = sent, a.cache.mine, a.cache.notMine()
-	now := a.opt.now()
+	now := a.time()
 	for p, w := range a.wanted {
 		if it := a.cache.items[p]; it == nil || !it.mine {
 			if _, yes := a.coveredFor(p, w, now); yes {

@@ -26,9 +26,16 @@ type change struct {
 // Apply implements [actions.Action]. It waits until Cloudflare has done it. What
 // the budget has nothing left for is named by an [actions.WaitingError].
 func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.Prefix) error {
+	asked := a.opt.now() // what is left is from then on; others' work on the list may take long
 	if len(a.parts) > 0 {
-		return a.applyToZones(ctx, add, remove)
+		return a.applyToZones(ctx, add, remove, asked)
 	}
+	return a.apply(ctx, add, remove, asked)
+}
+
+// apply is Apply for one list, or one scope of access rules. What is left of the bans
+// is from asked on.
+func (a *Action) apply(ctx context.Context, add []actions.Entry, remove []netip.Prefix, asked time.Time) error {
 	end, err := a.begin(ctx)
 	if err != nil {
 		return err
@@ -42,9 +49,10 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 			return err
 		}
 	}
-	now := a.opt.now()
-	adds, rejected := a.sortAdds(add, now)
-	removes := a.sortRemoves(remove, rejected)
+	now := a.time()
+	adds, rejected := a.sortAdds(add, now, a.opt.now().Sub(asked))
+	removes := a.sortRemoves(remove, rejected, now)
+	removes = append(removes, a.inTheWay(adds, len(removes), now)...)
 	if len(adds)+len(removes) == 0 {
 		return result(rejected, nil)
 	}
@@ -52,7 +60,7 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 	// Who is let go comes first: the others are a matter of how long.
 	slices.SortFunc(adds, func(x, y change) int { return compareWorth(x, y, now) })
 	got := a.afford(removes, adds)
-	a.warnUsage()
+	defer func() { a.giveBack(got) }()
 	var waiting []netip.Prefix
 	removes, waiting = cut(removes, got, waiting, func(p netip.Prefix) netip.Prefix { return p })
 	adds, waiting = cut(adds, got-len(removes), waiting, func(c change) netip.Prefix { return c.target })
@@ -66,9 +74,12 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 	if err := a.removeItems(ctx, removes, true, func(it *item, _ time.Time) bool { return it.mine }); err != nil {
 		return err
 	}
-	more, err := a.addItems(ctx, adds)
+	more, later, err := a.addItems(ctx, adds)
 	if err != nil {
 		return err
+	}
+	for _, c := range later {
+		waiting = append(waiting, c.target)
 	}
 	return result(append(rejected, more...), waiting)
 }
@@ -102,18 +113,23 @@ func result(rejected []actions.Rejection, waiting []netip.Prefix) error {
 	return errors.Join(errs...)
 }
 
-// sortAdds leaves out what need not or can't be written.
-func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, rejected []actions.Rejection) {
+// sortAdds leaves out what need not or can't be written. It was asked for some time
+// ago.
+func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration) (adds []change, rejected []actions.Rejection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range add {
-		p := e.Target
-		if e.Left < tooShort {
+		p, left := e.Target, e.Left-ago
+		if left < tooShort {
 			continue
 		}
 		if err := a.unfit(p, now); err != nil {
 			rejected = append(rejected, actions.Rejection{Target: p, Err: err})
 			delete(a.wanted, p)
+			continue
+		}
+		if err := a.refused.of(p, now); err != nil {
+			rejected = append(rejected, actions.Rejection{Target: p, Err: err})
 			continue
 		}
 		if a.opt.Protected != nil {
@@ -123,7 +139,7 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 				continue
 			}
 		}
-		w := want{until: now.Add(e.Left), asked: now}
+		w := want{until: now.Add(left), asked: now}
 		if was, ok := a.wanted[p]; ok && sameEnd(was.until, w.until) {
 			w.asked = was.asked
 		}
@@ -132,8 +148,9 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 		switch {
 		case it != nil && it.mine && !it.wrong && (it.until.Equal(w.until.Truncate(time.Second)) || it.until.Equal(w.until)):
 			it.until = w.until
-		case covered && covers(until, exact, w.until):
-			w.by = until
+		case covered && covers(until, exact, w.until) && (it == nil || !it.mine):
+			w.by = until // which Run looks after
+			signal(a.wake)
 		default:
 			adds = append(adds, change{p, w.until, w.asked})
 		}
@@ -142,8 +159,9 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time) (adds []change, re
 	return adds, rejected
 }
 
-// sortRemoves leaves out what isn't there, and adds what must not be.
-func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection) (removes []netip.Prefix) {
+// sortRemoves leaves out what isn't there, or is over, which is for Run, and adds what
+// must not be.
+func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection, now time.Time) (removes []netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range rejected {
@@ -151,63 +169,95 @@ func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection
 	}
 	for _, p := range remove {
 		delete(a.wanted, p)
-		if it := a.cache.items[p]; it != nil && it.mine {
+		if it := a.cache.items[p]; it != nil && it.mine && !it.over(now) {
 			removes = append(removes, p)
 		}
 	}
 	return removes
 }
 
-// addItems writes items. It names those that Cloudflare refuses.
-func (a *Action) addItems(ctx context.Context, adds []change) (rejected []actions.Rejection, err error) {
-	if a.opt.AccessRules {
-		return a.addRules(ctx, adds)
-	}
-	for len(adds) > 0 {
-		part := adds[:min(len(adds), maxBatch)]
-		more, err := a.addPart(ctx, part)
-		if err != nil {
-			return rejected, err
+// inTheWay are items of ours that are over and for which Run can't be waited: without
+// them gone there is no room for what is to be added.
+func (a *Action) inTheWay(adds []change, removes int, now time.Time) (over []netip.Prefix) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	added := map[netip.Prefix]bool{}
+	lack := a.cache.mine - removes - a.room()
+	for _, c := range adds {
+		added[c.target] = true
+		if it := a.cache.items[c.target]; it == nil || !it.mine {
+			lack++
 		}
-		rejected = append(rejected, more...)
-		adds = adds[len(part):]
 	}
-	return rejected, nil
+	if lack <= 0 {
+		return nil
+	}
+	for p, it := range a.cache.items {
+		if it.mine && it.over(now) && !added[p] && len(over) < lack {
+			over = append(over, p)
+		}
+	}
+	return over
+}
+
+// addItems writes items. It names those that Cloudflare refuses, and those that have to
+// come later, as there are more of these.
+func (a *Action) addItems(ctx context.Context, adds []change) (rejected []actions.Rejection, later []change, err error) {
+	if a.opt.AccessRules {
+		rejected, err = a.addRules(ctx, adds)
+		return rejected, nil, err
+	}
+	for part := range slices.Chunk(adds, maxBatch) {
+		refused, rest, err := a.addPart(ctx, part)
+		rejected, later = append(rejected, refused...), append(later, rest...)
+		if err != nil {
+			return rejected, later, err
+		}
+	}
+	return rejected, later, nil
 }
 
 // addPart writes one batch, without the items in it that are refused, and those that
-// others turn out to have put in.
-func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions.Rejection, err error) {
-	for range maxRefused {
+// others turn out to have put in. When too many are refused the rest has to come later.
+func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions.Rejection, later []change, err error) {
+	named := true
+	for tried := 0; named; tried++ {
+		if tried == maxRefused {
+			return rejected, part, nil
+		}
 		tries := 0
-		begin := func() (string, error) {
+		begin := func() (string, int, error) {
 			tries++
 			if err := a.verify(ctx, part, tries > 1); err != nil {
-				return "", err
+				return "", 0, err
 			}
 			if part = a.stillNeeded(part); len(part) == 0 {
-				return "", errNothing
+				return "", 0, errNothing
 			}
 			raw := make([]rawItem, len(part))
 			for i, c := range part {
 				raw[i] = rawItem{ip: formatIP(c.target), comment: tag{a.opt.Instance, c.until}.String()}
 			}
-			return a.client.add(ctx, a.list(), raw)
+			id, err := a.client.add(ctx, a.list(), raw)
+			return id, len(part), err
 		}
-		err = a.operate(ctx, len(part), begin)
+		err = a.operate(ctx, begin)
 		var e *Error
-		i, named := -1, false
-		if errors.As(err, &e) && e.Code == codeItem {
+		i := -1
+		if named = errors.As(err, &e) && e.Code == codeItem; named {
 			i, named = position(e.Message)
 		}
-		if !named || i >= len(part) {
-			break
+		if named = named && i < len(part); named {
+			r := actions.Rejection{Target: part[i].target, Err: fmt.Errorf("%w: %w", actions.ErrUnsupported, err)}
+			a.mu.Lock()
+			a.refused.note(r, a.time())
+			a.mu.Unlock()
+			rejected = append(rejected, r)
+			part = slices.Delete(slices.Clone(part), i, i+1)
 		}
-		rejected = append(rejected, actions.Rejection{Target: part[i].target, Err: fmt.Errorf("%w: %w", actions.ErrUnsupported, err)})
-		part = slices.Delete(slices.Clone(part), i, i+1)
 	}
 	if err != nil {
-		return nil, err
+		return rejected, nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,13 +269,14 @@ func (a *Action) addPart(ctx context.Context, part []change) (rejected []actions
 		}
 		a.cache.put(c.target, &item{id: id, tag: t, ours: true, mine: true, until: c.until})
 	}
-	return rejected, nil
+	return rejected, nil, nil
 }
 
 // verify makes sure that nothing is overwritten that others have put in since the
-// list was read. One request tells whether it has as many items as it should. It is
-// read again if not, if what we know of there is others', or if another write has
-// just been waited for.
+// list was read. One request tells whether it has as many items as it should, and for
+// a few additions one for each whether that very item is there. The list is read again
+// if not all is as it should be, if what we know of there is others', or if another
+// write has just been waited for.
 func (a *Action) verify(ctx context.Context, adds []change, waited bool) error {
 	a.mu.Lock()
 	again := waited || !a.cache.valid
@@ -242,19 +293,47 @@ func (a *Action) verify(ctx context.Context, adds []change, waited bool) error {
 		}
 		again = n != size
 	}
+	if !again && len(adds) <= fewAdds {
+		var err error
+		if again, err = a.anyChanged(ctx, adds); err != nil {
+			return err
+		}
+	}
 	if !again {
 		return nil
 	}
 	return a.refresh(ctx)
 }
 
+// fewAdds is how many additions are asked for one by one.
+const fewAdds = 3
+
+// anyChanged reports whether an item that is to be written is not as we know it.
+func (a *Action) anyChanged(ctx context.Context, adds []change) (yes bool, err error) {
+	for _, c := range adds {
+		raw, err := a.client.items(ctx, a.list(), formatIP(c.target))
+		if err != nil {
+			return false, err
+		}
+		found := newCache(raw, a.opt.Instance).items[c.target]
+		a.mu.Lock()
+		known := a.cache.items[c.target]
+		a.mu.Unlock()
+		if (found == nil) != (known == nil) || found != nil && found.mine != known.mine {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // stillNeeded leaves out what others ban by now.
 func (a *Action) stillNeeded(adds []change) (needed []change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.opt.now()
+	now := a.time()
 	for _, c := range adds {
-		if until, exact, covered := a.cache.cover(c.target, now); covered && covers(until, exact, c.until) {
+		it := a.cache.items[c.target]
+		if until, exact, covered := a.cache.cover(c.target, now); covered && covers(until, exact, c.until) && (it == nil || !it.mine) {
 			if w, ok := a.wanted[c.target]; ok {
 				w.by = until
 				a.wanted[c.target] = w
@@ -270,86 +349,6 @@ func (a *Action) stillNeeded(adds []change) (needed []change) {
 // very item is theirs as long as it lasts, others have to last as long as ours.
 func covers(until time.Time, exact bool, ours time.Time) bool {
 	return exact || !until.Before(ours.Add(-time.Second))
-}
-
-// removeItems removes those items that still are what they should be. Who is not
-// patient gets errLater instead of waiting for another write, which may change that.
-func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, patient bool, still func(*item, time.Time) bool) error {
-	if len(targets) == 0 {
-		return nil
-	}
-	if a.opt.AccessRules {
-		return a.removeRules(ctx, targets, still)
-	}
-	if err := a.findIDs(ctx, targets); err != nil {
-		return err
-	}
-	for part := range slices.Chunk(targets, maxBatch) {
-		var ids []string
-		var gone []netip.Prefix
-		a.mu.Lock()
-		now := a.opt.now()
-		for _, p := range part {
-			if it := a.cache.items[p]; it != nil && it.id != "" && still(it, now) {
-				ids, gone = append(ids, it.id), append(gone, p)
-			}
-		}
-		a.mu.Unlock()
-		if len(ids) == 0 {
-			continue
-		}
-		tries := 0
-		begin := func() (string, error) {
-			if tries++; tries > 1 && !patient {
-				return "", errLater
-			}
-			return a.client.remove(ctx, a.list(), ids)
-		}
-		if err := a.operate(ctx, len(ids), begin); err != nil {
-			return err
-		}
-		a.mu.Lock()
-		for _, p := range gone {
-			a.cache.drop(p)
-		}
-		a.mu.Unlock()
-	}
-	return nil
-}
-
-// findIDs finds the ids of items that we have written, and not read since: one by
-// one, or all if that takes fewer requests.
-func (a *Action) findIDs(ctx context.Context, targets []netip.Prefix) error {
-	var unknown []netip.Prefix
-	a.mu.Lock()
-	for _, p := range targets {
-		if it := a.cache.items[p]; it != nil && it.id == "" {
-			unknown = append(unknown, p)
-		}
-	}
-	pages := a.cache.pages()
-	a.mu.Unlock()
-	switch {
-	case len(unknown) == 0:
-		return nil
-	case len(unknown) >= pages:
-		return a.refresh(ctx)
-	}
-	for _, p := range unknown {
-		raw, err := a.client.items(ctx, a.list(), formatIP(p))
-		if err != nil {
-			return a.failed(err)
-		}
-		found := newCache(raw, a.opt.Instance).items[p]
-		a.mu.Lock()
-		if found == nil {
-			a.cache.drop(p)
-		} else {
-			a.cache.put(p, found)
-		}
-		a.mu.Unlock()
-	}
-	return nil
 }
 
 func (a *Action) list() string {

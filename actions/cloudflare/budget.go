@@ -3,6 +3,8 @@ package cloudflare
 import (
 	"sync"
 	"time"
+
+	"github.com/tailban/tailban/internal/wholefile"
 )
 
 // Usage is what is used of a budget.
@@ -114,6 +116,8 @@ type ledger struct {
 	path    string // of the file; "": there is none
 	unsaved int    // requests since it was written
 	keepErr error  // why it could not be written
+	write   func(path string, data []byte) error
+	late    <-chan error // of a write that hangs; nil: none does
 
 	keepNews bool // that has changed, and nobody was told
 }
@@ -121,7 +125,7 @@ type ledger struct {
 func newLedger(b Budget, now func() time.Time) *ledger {
 	t := now()
 	return &ledger{
-		now:      now,
+		now: now, write: wholefile.Write,
 		requests: newBucket("requests", "requests", b.Requests, requestSpan, t),
 		changes:  newBucket("changed items", "items", b.Changes, changeSpan, t),
 		writes:   newBucket("writes", "requests", maxWrites, changeSpan, t),
@@ -161,6 +165,19 @@ func (l *ledger) change(n int) (got int) {
 	l.changes.tokens -= float64(got)
 	l.keep(now, got > 0)
 	return got
+}
+
+// giveBack returns changes that were taken and not made.
+func (l *ledger) giveBack(n int) {
+	if n <= 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.changes.fill(now)
+	l.changes.tokens = min(l.changes.size, l.changes.tokens+float64(n))
+	l.keep(now, true)
 }
 
 // enough is what a write with its polls and a listing before it takes.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tailban/tailban/actions/cloudflare"
@@ -173,5 +174,129 @@ func TestBudgetOutlivesRestarts(t *testing.T) {
 	l := cloudflare.NewLedger(cloudflare.Budget{Requests: 100, Changes: 1000}, func() time.Time { return now })
 	if err := l.Load(path); err == nil || l.Request(false) != 0 {
 		t.Errorf("a file that can't be read: %v", err)
+	}
+}
+
+// TestRefusedCostsNothing is that what was refused has changed no item.
+func TestRefusedCostsNothing(t *testing.T) {
+	tokens := []fake.Token{{Secret: fake.Secret, Permissions: []fake.Permission{fake.ListsRead}}}
+	small := func(o *cloudflare.Options) { o.Budget.Changes = 400 }
+	atEdge(t, fake.Options{Tokens: tokens}, small, func(e *edge) {
+		e.server.AddList(listName, "")
+		for i := range 100 {
+			e.ban(address(i), 20*time.Hour)
+		}
+		e.after(time.Hour)
+		e.server.Change(func(o *fake.Options) { o.Tokens[0].Permissions = nil })
+		e.after(10 * time.Minute)
+		if n := len(e.items()); n != 100 {
+			e.Errorf("the list holds %d items, want 100", n)
+		}
+	})
+}
+
+// TestOversTakeRoom is that bans that are over and still in a list that is full keep
+// no new ones out.
+func TestOversTakeRoom(t *testing.T) {
+	limits := fake.Limits{Items: 10}
+	atEdge(t, fake.Options{Limits: limits}, func(o *cloudflare.Options) { o.Capacity = 10 }, func(e *edge) {
+		e.after(time.Minute)
+		for i := range 10 {
+			e.ban(address(i), 8*time.Minute+58*time.Second) // a full pass comes two seconds later
+		}
+		e.ban(address(0), 8*time.Minute+30*time.Second) // the list is tidied then, and not until a minute later
+		e.after(9*time.Minute + 5*time.Second)
+		for i := range 10 {
+			e.ban(address(100+i), time.Hour)
+		}
+		e.after(40 * time.Second)
+		if got := e.items(); len(got) != 10 || got[strings.TrimSuffix(address(109), "/32")] == "" {
+			e.Errorf("the list holds %v", got)
+		}
+		e.said("not enforced, trying", 0)
+	})
+}
+
+// TestDiskHangs is that a disk that hangs keeps no request back for long, nor who asks
+// what is used, and that all is written down once it works again.
+func TestDiskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := cloudflare.NewLedger(cloudflare.Budget{Requests: 1000, Changes: 1000}, time.Now)
+		if err := l.Load(filepath.Join(t.TempDir(), "budget")); err != nil {
+			t.Fatal(err)
+		}
+		works := make(chan struct{})
+		written := 0
+		l.WriteBy(func(string, []byte) error { <-works; written++; return nil })
+		begun := time.Now()
+		for range 100 {
+			l.Request(true)
+			l.Change(1)
+		}
+		if l.Usage()[0].Used < 90 || time.Since(begun) > 5*time.Second {
+			t.Errorf("100 requests took %v", time.Since(begun))
+		}
+		if err, news := l.KeepFails(); err == nil || !news {
+			t.Errorf("it is not told: %v", err)
+		}
+		close(works)
+		synctest.Wait()
+		l.Change(1)
+		if err, news := l.KeepFails(); err != nil || !news || written != 2 {
+			t.Errorf("after that it is written %d times: %v", written, err)
+		}
+	})
+}
+
+// TestSmallerBudget is that what is left of a larger budget is no more than a smaller
+// one has.
+func TestSmallerBudget(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "budget")
+	now := time.Unix(0, 0)
+	ledger := func(b cloudflare.Budget) *cloudflare.Ledger {
+		l := cloudflare.NewLedger(b, func() time.Time { return now })
+		if err := l.Load(path); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ledger(cloudflare.Budget{Requests: 1000, Changes: 10_000}).Change(1)
+	l := ledger(cloudflare.Budget{Requests: 100, Changes: 1000})
+	made := 0
+	for l.Request(false) == 0 {
+		made++
+	}
+	if changed := l.Change(10_000); made > 50 || changed > 500 {
+		t.Errorf("%d requests and %d changes at once, want 50 and 500 at most", made, changed)
+	}
+}
+
+// TestOtherLists is that what the account's other lists hold is no room of ours.
+func TestOtherLists(t *testing.T) {
+	atEdge(t, fake.Options{Limits: fake.Limits{Items: 10, Lists: 2}}, func(o *cloudflare.Options) { o.Capacity = 10 }, func(e *edge) {
+		if err := e.server.AddForeignItems("another", fake.Item{IP: "192.0.2.250"}, fake.Item{IP: "192.0.2.251"}); err != nil {
+			e.Fatal(err)
+		}
+		e.after(11 * time.Minute)
+		for i := range 20 {
+			e.ban(address(i), 10*time.Hour+time.Duration(i)*time.Hour)
+		}
+		e.after(time.Minute)
+		if n := len(e.items()); n != 8 {
+			e.Errorf("the list holds %d items, want 8", n)
+		}
+		e.said("not enforced, trying", 0)
+	})
+}
+
+// TestGivenBack is that what is given back late makes no budget larger.
+func TestGivenBack(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := cloudflare.NewLedger(cloudflare.Budget{Requests: 100, Changes: 1000}, func() time.Time { return now })
+	got := l.Change(500)
+	now = now.Add(12 * time.Hour)
+	l.GiveBack(got)
+	if n := l.Change(10_000); n != 500 {
+		t.Errorf("%d changes at once, want 500", n)
 	}
 }

@@ -59,6 +59,7 @@ func newClient(o *Options, l *ledger) *client {
 // anything.
 type call struct {
 	step, needs string
+	zone        string // that the permission has to be for; "": for the account
 	write       bool
 }
 
@@ -91,7 +92,7 @@ func (c *client) once(ctx context.Context, x call, f func(context.Context, optio
 	if err != nil {
 		return fmt.Errorf("cloudflare: %s: %w", x.step, err)
 	}
-	req := request{token: token, needs: x.needs, write: x.write}
+	req := request{token: token, needs: x.needs, zone: x.zone, write: x.write}
 	if err := c.gate.admit(ctx, req); err != nil {
 		return c.told(err, x, token)
 	}
@@ -195,6 +196,7 @@ type rawItem struct{ id, ip, comment string }
 func (c *client) items(ctx context.Context, listID, search string) (all []rawItem, err error) {
 	cursor := ""
 	for range maxPages {
+		was := cursor
 		err := c.call(ctx, reading("list items"), func(ctx context.Context, auth option.RequestOption) error {
 			var p rules.ListItemListParams
 			p.AccountID.Value, p.AccountID.Present = c.account, true
@@ -214,8 +216,11 @@ func (c *client) items(ctx context.Context, listID, search string) (all []rawIte
 		if err != nil {
 			return nil, err
 		}
-		if cursor == "" {
+		switch cursor {
+		case "":
 			return all, nil
+		case was:
+			return nil, &Error{Step: "list items", Kind: Temporary, Status: http.StatusOK, Message: "a page leads to itself"}
 		}
 	}
 	return nil, &Error{Step: "list items", Kind: Temporary, Message: fmt.Sprintf("more than %d pages", maxPages)}

@@ -21,7 +21,7 @@ func TestDay(t *testing.T) {
 		writes := e.requests("POST", "/items") + e.requests("DELETE", "/items")
 		all := e.requests("", "")
 		e.Logf("%d requests, %d of them change items", all, writes)
-		if all > 15_000 || writes > 3500 {
+		if all > 17_000 || writes > 3500 {
 			e.Errorf("%d requests, %d of them change items: that is more than it was", all, writes)
 		}
 	})

@@ -265,3 +265,22 @@ func TestBusy(t *testing.T) {
 		})
 	}
 }
+
+// TestBusyAsLongAsSaid is that a write that is told for how long to wait is not tried
+// before.
+func TestBusyAsLongAsSaid(t *testing.T) {
+	atEdge(t, fake.Options{PendingRetry: 30, Delay: 50 * time.Second}, nil, func(e *edge) {
+		e.after(time.Minute)
+		second := &edge{T: e.T, server: e.server}
+		second.start(func(o *cloudflare.Options) { o.Instance = "web-2" })
+		defer second.end()
+		second.ban("192.0.2.2/32", time.Hour)
+		e.after(time.Second)
+		e.ban("192.0.2.1/32", time.Hour)
+		e.after(2 * time.Minute)
+		e.holds("192.0.2.1", "192.0.2.2")
+		if n := e.requests("POST", "/items"); n > 4 { // one of the other, two that were refused, and ours
+			e.Errorf("it took %d writes", n)
+		}
+	})
+}

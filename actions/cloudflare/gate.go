@@ -16,7 +16,7 @@ type gate struct {
 	now    func() time.Time
 
 	mu     sync.Mutex
-	shut   map[string]shutting // by what requests need; "": all
+	shut   map[string]shutting // by what requests need, and where; "": all
 	worked map[string]bool     // what the token was good for since it was last refused, by need and kind
 	sent   uint64
 	skew   time.Duration // how far the clock of the API is ahead
@@ -36,14 +36,19 @@ func newGate(l *ledger, now func() time.Time) *gate {
 type request struct {
 	token string
 	needs string // the permission
+	zone  string // for which; "": for the account
 	write bool
 }
 
+// right is what a token needs for it: what it lacks for one zone it may have for
+// others.
+func (r request) right() string { return r.needs + " " + r.zone }
+
 func (r request) kind() string {
 	if r.write {
-		return "write: " + r.needs
+		return "write: " + r.right()
 	}
-	return "read: " + r.needs
+	return "read: " + r.right()
 }
 
 // admit waits until the budgets have a request, and takes it. It fails while the API
@@ -66,8 +71,8 @@ func (g *gate) admit(ctx context.Context, r request) error {
 func (g *gate) open(r request) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, needs := range []string{"", r.needs} {
-		s, ok := g.shut[needs]
+	for _, right := range []string{"", r.right()} {
+		s, ok := g.shut[right]
 		if !ok || !g.now().Before(s.until) || s.token != "" && s.token != r.token {
 			continue
 		}
@@ -96,7 +101,7 @@ func (g *gate) failed(e *Error, r request) {
 			g.worked[r.kind()], e.Kind = false, Temporary
 			return
 		}
-		g.shut[r.needs] = shutting{g.now().Add(authPause), e, r.token}
+		g.shut[r.right()] = shutting{g.now().Add(authPause), e, r.token}
 	case Temporary, Busy:
 		if e.After > shortAfter {
 			g.shut[""] = shutting{g.now().Add(e.After), e, ""}
@@ -105,17 +110,22 @@ func (g *gate) failed(e *Error, r request) {
 	}
 }
 
-// dated notes what time it is there.
-func (g *gate) dated(there time.Time) {
+// dated notes what time it was there at some time from sent to got. What is known of
+// the clock stays as it is while it can be right, so that it does not come and go.
+func (g *gate) dated(there, sent, got time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.skew = there.Sub(g.now()); g.skew.Abs() < clockSlack {
+	least, most := there.Sub(got)-clockSlack, there.Add(time.Second).Sub(sent)+clockSlack
+	switch {
+	case least <= g.skew && g.skew <= most:
+	case least <= 0 && 0 <= most:
 		g.skew = 0
+	default:
+		g.skew = least + (most-least)/2
 	}
 }
 
-// clockSlack is how far two clocks may be apart and count as one: an answer has whole
-// seconds, and is under way for some time.
+// clockSlack is how far two clocks may be apart and count as one.
 const clockSlack = 10 * time.Second
 
 // time is what time it is there, as far as is known.

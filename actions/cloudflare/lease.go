@@ -2,22 +2,29 @@ package cloudflare
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
-
-	"github.com/tailban/tailban/internal/sleep"
 )
 
 // DefaultLease is how long a rule works without being renewed.
 const DefaultLease = time.Hour
 
 const (
-	// leaseLooks is how often in a lease the rule is looked at: somebody may have
-	// removed it.
-	leaseLooks = 4
+	// leaseLooks is how often in a lease the rule is looked at, or more often, so that
+	// maxLeasePause is between: somebody may have removed it.
+	leaseLooks    = 4
+	maxLeasePause = 15 * time.Minute
 
 	minLeasePause = 15 * time.Second
+
+	// findFirst is how long the rules wait for the list to be found at first.
+	findFirst = time.Minute
 )
+
+// errNoList is of a rule that can't be made, as a rule can't name a list that isn't
+// there.
+var errNoList = errors.New("cloudflare: there is no rule, and none can be made as long as the list isn't found")
 
 // Lease is the rule of a zone that blocks what is in the list.
 type Lease struct {
@@ -31,15 +38,18 @@ type Lease struct {
 // RunLease keeps the rules of all zones renewed until ctx is done, which is success;
 // they lapse by themselves then. No failure ends it.
 func (a *Action) RunLease(ctx context.Context) error {
-	every := a.opt.Lease / leaseLooks
+	every := min(a.opt.Lease/leaseLooks, maxLeasePause)
 	wait := time.Duration(0)
 	again := minLeasePause
-	for sleep.For(ctx, wait) {
-		select {
-		case <-a.found: // a rule can't name a list that isn't there
-		case <-ctx.Done():
-			return nil
-		}
+	first := time.NewTimer(findFirst)
+	defer first.Stop()
+	select {
+	case <-a.found:
+	case <-first.C: // a rule that is there is to be renewed
+	case <-ctx.Done():
+		return nil
+	}
+	for a.awaitRenewal(ctx, wait) {
 		wait = every
 		ok := true
 		for _, zone := range a.opt.Zones {
@@ -52,6 +62,18 @@ func (a *Action) RunLease(ctx context.Context) error {
 		wait, again = min(again, every), 2*again
 	}
 	return nil
+}
+
+// awaitRenewal waits until the rules are to be looked at, and reports whether they are.
+func (a *Action) awaitRenewal(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-a.rule:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // renew looks at the rule of a zone, and renews it if half of its time is over, it
@@ -90,7 +112,7 @@ func (a *Action) renewed(ctx context.Context, zone string) (l Lease, err error) 
 	if err != nil {
 		return Lease{}, err
 	}
-	now := a.client.gate.time()
+	now := a.time()
 	r := &leaseRule{ref: ref, action: a.opt.RuleAction, list: a.opt.List, deadline: now.Add(a.opt.Lease).Truncate(time.Second), enabled: true}
 	id := ""
 	if found != nil {
@@ -101,10 +123,22 @@ func (a *Action) renewed(ctx context.Context, zone string) (l Lease, err error) 
 			return Lease{Deadline: deadline, Off: !found.enabled}, nil
 		}
 	}
+	if found == nil && !a.hasList() {
+		return Lease{}, errNoList
+	}
 	if err := a.client.putRule(ctx, zone, set, id, r); err != nil {
 		return Lease{}, err
 	}
 	return Lease{Deadline: r.deadline, Off: !r.enabled}, nil
+}
+
+func (a *Action) hasList() bool {
+	select {
+	case <-a.found:
+		return true
+	default:
+		return false
+	}
 }
 
 // maxAhead is how far beyond ours the deadline of another host may be.
@@ -126,7 +160,7 @@ func (a *Action) Leases() []Lease {
 // Lapsed is a zone whose rule keeps nobody away, as far as is known; "": there is
 // none.
 func (a *Action) Lapsed() (zone string) {
-	now := a.client.gate.time()
+	now := a.time()
 	for _, l := range a.Leases() {
 		if l.Off || l.Deadline.Before(now) {
 			return l.Zone
@@ -139,7 +173,7 @@ func (a *Action) Lapsed() (zone string) {
 // would still be needed.
 func (a *Action) dropRules(ctx context.Context) error {
 	a.mu.Lock()
-	now := a.opt.now()
+	now := a.time()
 	for _, it := range a.cache.items {
 		if it.ours && !it.mine && !it.over(now) {
 			a.mu.Unlock()

@@ -172,3 +172,53 @@ func TestOff(t *testing.T) {
 		e.said("somebody has turned off the rule", 1)
 	})
 }
+
+// TestTeardownLeavesOthers is that a teardown leaves the rule as long as another host
+// has a ban in the list.
+func TestTeardownLeavesOthers(t *testing.T) {
+	atEdge(t, fake.Options{}, leased, func(e *edge) {
+		e.ban("192.0.2.2/32", 100*time.Hour)
+		e.after(time.Minute)
+		e.end()
+		comment := e.by("web-2", "192.0.2.1", 10*time.Hour)
+		if n, err := e.action.Clear(e.Context()); n != 1 || err != nil {
+			e.Errorf("%d removed, %v", n, err)
+		}
+		if got := e.items(); len(got) != 1 || got["192.0.2.1"] != comment || !e.server.Blocked(bad, time.Now()) {
+			e.Errorf("the list holds %v, the rules are %+v", got, e.server.Rules(fake.ZoneID))
+		}
+		e.start(leased)
+	})
+}
+
+// TestLeaseWithoutList is that a daemon that starts while Cloudflare tells nothing of
+// lists renews the rule all the same: what the list has is still wanted. One without a
+// rule makes none before the list is there.
+func TestLeaseWithoutList(t *testing.T) {
+	atEdge(t, fake.Options{}, leased, func(e *edge) {
+		e.ban("192.0.2.1/32", 1000*time.Hour)
+		e.after(time.Minute)
+		e.end()
+		for range 2000 {
+			e.server.FailNext("GET", "/rules/lists", fake.BadGateway)
+		}
+		e.start(leased)
+		e.ban("192.0.2.1/32", 999*time.Hour)
+		for range 6 {
+			e.after(20 * time.Minute)
+			if !e.server.Blocked(bad, time.Now()) {
+				e.Fatal("the rule has lapsed while a daemon runs")
+			}
+		}
+		e.server.RemoveRule(fake.ZoneID, e.server.Rules(fake.ZoneID)[0].ID)
+		e.after(20 * time.Minute)
+		if n := len(e.server.Rules(fake.ZoneID)); n > 0 || e.action.Leases()[0].Err == nil {
+			e.Errorf("there are %d rules for a list that nobody knows of, the lease is %+v", n, e.action.Leases()[0])
+		}
+		e.server.NoFaults()
+		e.after(20 * time.Minute)
+		if !e.server.Blocked(bad, time.Now()) {
+			e.Error("the rule is not made again")
+		}
+	})
+}

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"time"
-
-	"github.com/tailban/tailban/internal/wholefile"
 )
 
 // margin is how many requests may be made until what is left of the budgets is
@@ -62,6 +60,14 @@ func (l *ledger) keep(now time.Time, at bool) {
 	if l.path == "" || !at && l.unsaved < l.ahead() {
 		return
 	}
+	if l.late != nil {
+		select {
+		case <-l.late:
+			l.late = nil
+		default:
+			return // it is told already
+		}
+	}
 	l.unsaved = 0
 	ahead := float64(l.ahead())
 	k := kept{
@@ -71,10 +77,31 @@ func (l *ledger) keep(now time.Time, at bool) {
 	}
 	data, err := json.Marshal(k)
 	if err == nil {
-		err = wholefile.Write(l.path, data)
+		err = l.writeSoon(data)
 	}
 	l.keepNews = l.keepNews || (err != nil) != (l.keepErr != nil)
 	l.keepErr = err
+}
+
+// keepPatience is how long requests wait for the disk. Without it they go on: a disk
+// that hangs keeps nobody from being banned.
+const keepPatience = 2 * time.Second
+
+var errDisk = fmt.Errorf("the disk has not written it within %v", keepPatience)
+
+func (l *ledger) writeSoon(data []byte) error {
+	done := make(chan error, 1)
+	write, path := l.write, l.path
+	go func() { done <- write(path, data) }()
+	t := time.NewTimer(keepPatience)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		l.late = done
+		return errDisk
+	}
 }
 
 // keepFails returns why the file could not be written, and whether that is news.

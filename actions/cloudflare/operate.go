@@ -31,11 +31,15 @@ var errFull = fmt.Errorf("cloudflare: the account's lists are full: %w", actions
 
 // operate begins a bulk operation and waits until it is completed. The account has
 // one at a time, so that of another host, or one of ours from before a crash, is
-// waited for. What we know of the list is wrong after an error.
-func (a *Action) operate(ctx context.Context, items int, begin func() (id string, err error)) error {
+// waited for. What we know of the list is wrong after an error. begin says how many
+// items it is about.
+func (a *Action) operate(ctx context.Context, begin func() (id string, items int, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, operateFor, errSlow)
 	defer cancel()
-	id, err := a.start(ctx, begin)
+	id, items, err := a.start(ctx, begin)
+	if err == nil || mayBeDone(err) {
+		a.spent += items
+	}
 	if err == nil {
 		err = a.await(ctx, id)
 	}
@@ -68,17 +72,24 @@ var (
 var errSlow = fmt.Errorf("cloudflare: a change of the list is not done within %v", operateFor)
 
 // start tries to begin an operation until no other is under way.
-func (a *Action) start(ctx context.Context, begin func() (string, error)) (id string, err error) {
+func (a *Action) start(ctx context.Context, begin func() (string, int, error)) (id string, items int, err error) {
 	for wait := a.look; ; wait = min(2*wait, longLook) {
-		id, err = begin()
+		id, items, err = begin()
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != Busy || e.After > shortAfter {
-			return id, err
+			return id, items, err
 		}
 		if !sleep.For(ctx, max(wait, e.After)) {
-			return "", ctx.Err()
+			return "", 0, ctx.Err()
 		}
 	}
+}
+
+// mayBeDone reports whether a change may have been begun although it failed: not if
+// it was refused.
+func mayBeDone(err error) bool {
+	var e *Error
+	return !errors.As(err, &e) || e.Kind == Temporary
 }
 
 // maxUnanswered is how many times in a row it may fail to ask for an operation.
@@ -119,8 +130,15 @@ func (a *Action) judgeFailed(text string) error {
 	return a.full(text)
 }
 
+// isFull reports whether a text is about how much fits. Times and rates have limits
+// that are exceeded as well, and to wait helps with these.
 func isFull(text string) bool {
 	low := strings.ToLower(text)
+	for _, word := range []string{"timeout", "timed out", "time limit", "deadline", "rate limit", "ratelimit", "requests"} {
+		if strings.Contains(low, word) {
+			return false
+		}
+	}
 	for _, word := range []string{"maximum", "limit", "exceed", "entitle", "quota", "too many items", "capacity"} {
 		if strings.Contains(low, word) {
 			return true

@@ -1,6 +1,7 @@
 package cloudflare_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,152 @@ func TestProlonged(t *testing.T) {
 		}
 		if _, there := e.items()["192.0.2.1"]; there {
 			e.Error("what nobody wants is still there")
+		}
+	})
+}
+
+// TestCoveredAndLonger is that a ban of ours that others cover, too, can be made longer.
+func TestCoveredAndLonger(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.ban("192.0.2.1/32", time.Hour)
+		e.after(time.Minute)
+		e.by("by hand", "192.0.2.0/24", 0)
+		e.after(11 * time.Minute)
+		e.ban("192.0.2.1/32", 20*time.Hour)
+		e.ban("192.0.2.1/32", 20*time.Hour)
+		e.after(time.Minute)
+		if s := e.reconciler.Stats(); s.Failing || s.Misheld+s.DriftAdded+s.DriftCorrected > 0 {
+			e.Errorf("stats are %+v", s)
+		}
+		e.after(12 * time.Minute)
+		if s := e.reconciler.Stats(); s.Failing || s.Misheld+s.DriftAdded+s.DriftCorrected > 0 {
+			e.Errorf("stats are %+v", s)
+		}
+		e.server.RemoveItems(listName, "192.0.2.0/24")
+		e.after(2 * time.Hour)
+		e.holds("192.0.2.1")
+	})
+}
+
+// TestTakenOverInTime is that our ban goes on as soon as another host's of the same
+// target is over.
+func TestTakenOverInTime(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.by("web-2", "192.0.2.1", 14*time.Minute)
+		e.after(11 * time.Minute)
+		e.ban("192.0.2.1/32", time.Hour)
+		e.after(3*time.Minute + 30*time.Second)
+		if got := e.items()["192.0.2.1"]; !strings.HasPrefix(got, "tailban/web-1 ") {
+			e.Errorf("the item is %q", got)
+		}
+	})
+}
+
+// TestProtectedMeanwhile is that what must not be banned is not put in when another
+// host's ban of it ends.
+func TestProtectedMeanwhile(t *testing.T) {
+	protected := false
+	guard := func(o *cloudflare.Options) {
+		o.Protected = func(netip.Prefix) (string, bool) { return "allowed", protected }
+	}
+	atEdge(t, fake.Options{}, guard, func(e *edge) {
+		e.by("web-2", "192.0.2.1", 14*time.Minute)
+		e.after(11 * time.Minute)
+		e.ban("192.0.2.1/32", time.Hour)
+		e.after(time.Minute)
+		protected = true
+		e.after(4 * time.Minute)
+		if got := e.items()["192.0.2.1"]; strings.HasPrefix(got, "tailban/web-1 ") {
+			e.Errorf("it is banned: %q", got)
+		}
+	})
+}
+
+// TestTakenOverMeanwhile is that our item that is over, and that another host has
+// taken over since the list was read, is the other's.
+func TestTakenOverMeanwhile(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.ban("192.0.2.1/32", 10*time.Minute)
+		e.ban("192.0.2.2/32", 10*time.Minute-10*time.Second) // the list is tidied then, and not until a minute later
+		e.after(10*time.Minute + 20*time.Second)
+		second := e.by("web-2", "192.0.2.1", time.Hour)
+		e.reconciler.Delete(prefix("192.0.2.1/32"))
+		e.after(time.Minute)
+		if got := e.items()["192.0.2.1"]; got != second {
+			e.Errorf("the item of another host is %q, was %q", got, second)
+		}
+	})
+}
+
+// TestCoveredIsForgotten is that bans that others have enforced are not kept in mind
+// after their end.
+func TestCoveredIsForgotten(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.by("by hand", "100.64.0.0/10", 0)
+		e.after(11 * time.Minute)
+		for i := range 100 {
+			e.ban(address(i), 5*time.Minute)
+		}
+		e.after(15 * time.Minute)
+		if n := e.action.Remembered(); n > 0 {
+			e.Errorf("%d are kept in mind", n)
+		}
+		e.holds("100.64.0.0/10")
+	})
+}
+
+// TestReadAgainAfterWaiting is that what came by the write that ours has waited for is
+// seen although the list has as many items as before.
+func TestReadAgainAfterWaiting(t *testing.T) {
+	atEdge(t, fake.Options{Delay: 20 * time.Second}, nil, func(e *edge) {
+		e.by("by hand", "192.0.2.9", 0)
+		e.after(11 * time.Minute)
+		second := &edge{T: e.T, server: e.server}
+		second.start(func(o *cloudflare.Options) { o.Instance = "web-2" })
+		defer second.end()
+		e.after(time.Second)
+		second.ban("192.0.2.1/32", time.Hour)
+		e.after(time.Second) // its write is under way
+		e.ban("192.0.2.1/32", 30*time.Minute)
+		e.after(20 * time.Second) // it is done, and ours is tried again in some seconds
+		e.server.RemoveItems(listName, "192.0.2.9")
+		e.after(2 * time.Minute)
+		if got := e.items()["192.0.2.1"]; !strings.HasPrefix(got, "tailban/web-2 ") {
+			e.Errorf("the item is %q", got)
+		}
+	})
+}
+
+// TestSwappedMeanwhile is that what somebody has put in since the list was read is not
+// overwritten, also if the list has as many items as before.
+func TestSwappedMeanwhile(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.by("by hand", "192.0.2.9", 0)
+		e.after(11 * time.Minute)
+		e.server.RemoveItems(listName, "192.0.2.9")
+		e.by("by hand", "192.0.2.1", 0)
+		e.ban("192.0.2.1/32", 30*time.Minute)
+		e.after(time.Minute)
+		if got := e.items()["192.0.2.1"]; got != "by hand" {
+			e.Errorf("the item is %q", got)
+		}
+	})
+}
+
+// TestTakenOverInTheWay is that our item that is over makes no room for another of ours
+// if another host has it by now.
+func TestTakenOverInTheWay(t *testing.T) {
+	atEdge(t, fake.Options{Limits: fake.Limits{Items: 3}}, func(o *cloudflare.Options) { o.Capacity = 3 }, func(e *edge) {
+		e.ban("192.0.2.1/32", 10*time.Minute)
+		e.ban("192.0.2.2/32", 10*time.Minute-10*time.Second) // the list is tidied then, and not until a minute later
+		e.ban("192.0.2.3/32", time.Hour)
+		e.after(10*time.Minute + 10*time.Second)
+		second := e.by("web-2", "192.0.2.1", time.Hour)
+		e.ban("192.0.2.4/32", time.Hour)
+		e.ban("192.0.2.5/32", time.Hour)
+		e.after(30 * time.Second)
+		if got := e.items(); got["192.0.2.1"] != second {
+			e.Errorf("the list holds %v", got)
 		}
 	})
 }

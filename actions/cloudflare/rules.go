@@ -58,7 +58,7 @@ type zoneRule struct {
 // findRule finds the rule with our reference in a zone. Without one there is still
 // the set that it would be in; "": the zone has none.
 func (c *client) findRule(ctx context.Context, zone, ref string) (r *zoneRule, set string, err error) {
-	err = c.call(ctx, call{step: "look for the rule of zone " + zone, needs: needsRules}, func(ctx context.Context, auth option.RequestOption) error {
+	err = c.call(ctx, call{step: "look for the rule of zone " + zone, needs: needsRules, zone: zone}, func(ctx context.Context, auth option.RequestOption) error {
 		var p rulesets.PhaseGetParams
 		p.ZoneID.Value, p.ZoneID.Present = zone, true
 		got, err := c.rules.Phases.Get(ctx, rulesets.PhaseHTTPRequestFirewallCustom, p, auth)
@@ -82,7 +82,7 @@ func (c *client) findRule(ctx context.Context, zone, ref string) (r *zoneRule, s
 // putRule makes our rule in a zone, behind all others, or changes it. Others are left
 // as they are. id is the rule's, and set that of the zone; "": there is none.
 func (c *client) putRule(ctx context.Context, zone, set, id string, r *leaseRule) error {
-	step := call{step: "renew the rule of zone " + zone, needs: needsRules, write: true}
+	step := call{step: "renew the rule of zone " + zone, needs: needsRules, zone: zone, write: true}
 	return c.call(ctx, step, func(ctx context.Context, auth option.RequestOption) error {
 		switch {
 		case set == "":
@@ -129,7 +129,7 @@ func (c *client) putRule(ctx context.Context, zone, set, id string, r *leaseRule
 
 // removeRule removes our rule from a zone.
 func (c *client) removeRule(ctx context.Context, zone string, r *zoneRule) error {
-	step := call{step: "remove the rule of zone " + zone, needs: needsRules, write: true}
+	step := call{step: "remove the rule of zone " + zone, needs: needsRules, zone: zone, write: true}
 	return c.call(ctx, step, func(ctx context.Context, auth option.RequestOption) error {
 		var p rulesets.RuleDeleteParams
 		p.ZoneID.Value, p.ZoneID.Present = zone, true

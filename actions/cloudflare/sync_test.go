@@ -204,3 +204,20 @@ func TestKilled(t *testing.T) {
 		}
 	})
 }
+
+// TestGoneByHand is that what somebody has taken out by hand can be taken back, and
+// keeps nothing else waiting.
+func TestGoneByHand(t *testing.T) {
+	atEdge(t, fake.Options{}, nil, func(e *edge) {
+		e.ban("192.0.2.1/32", 2*time.Hour)
+		e.ban("192.0.2.2/32", 2*time.Hour)
+		e.after(11 * time.Minute)
+		e.server.RemoveItems(listName, "192.0.2.1")
+		e.reconciler.Delete(prefix("192.0.2.1/32"))
+		e.reconciler.Delete(prefix("192.0.2.2/32"))
+		e.ban("192.0.2.3/32", 2*time.Hour)
+		e.after(time.Minute)
+		e.holds("192.0.2.3")
+		e.said("not enforced, trying", 0)
+	})
+}

@@ -88,21 +88,19 @@ func (a *Action) nextTidy() (wait time.Duration, any bool) {
 			soonest(w.by)
 		}
 	}
-	now := a.opt.now()
+	now := a.time()
 	if !a.cache.valid { // what is over there can't be told without reading it
 		soonest(now)
 	}
 	// A long list takes long to read.
-	if pause := a.tidied.Add(a.tidyEvery + time.Duration(a.cache.pages()-1)*a.tidyEvery/10); next.Before(pause) {
-		next = pause
-	}
-	return max(0, next.Sub(now)), any
+	pause := a.tidied.Add(a.tidyEvery + time.Duration(a.cache.pages()-1)*a.tidyEvery/10).Sub(a.opt.now())
+	return max(0, next.Sub(now), pause), any
 }
 
 // takeOver notes of a target that others ban in our place whether they still do. If
 // not, it needs an item of ours. a.mu must be held.
 func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
-	if w.by.IsZero() || w.by.After(now) {
+	if w.by.IsZero() {
 		return false
 	}
 	until, exact, covered := a.cache.cover(p, now)
@@ -110,6 +108,11 @@ func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
 		w.by = until
 		a.wanted[p] = w
 		return false
+	}
+	if a.opt.Protected != nil {
+		if _, yes := a.opt.Protected(p); yes {
+			return false // the reconciler takes it back
+		}
 	}
 	return w.until.Sub(now) >= tooShort
 }
@@ -129,7 +132,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	if err := a.review(ctx); err != nil {
 		return 0, err
 	}
-	now := a.opt.now()
+	now := a.time()
 	over := func(it *item, now time.Time) bool {
 		return it.mine && it.over(now) || it.over(now.Add(-grace))
 	}
@@ -137,10 +140,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	var adds []change
 	a.mu.Lock()
 	for p, w := range a.wanted {
-		switch {
-		case !w.until.After(now):
-			delete(a.wanted, p)
-		case a.takeOver(p, w, now):
+		if a.takeOver(p, w, now) {
 			adds = append(adds, change{p, w.until, w.asked})
 		}
 	}
@@ -155,14 +155,14 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	}
 	a.mu.Unlock()
 	got := a.afford(gone, adds)
-	a.warnUsage()
+	defer func() { a.giveBack(got) }()
 	adds, _ = cut(adds, got, nil, func(c change) netip.Prefix { return c.target })
 	gone, _ = cut(gone, got-len(adds), nil, func(p netip.Prefix) netip.Prefix { return p })
 	before := a.count(gone)
 	err = a.removeItems(ctx, gone, false, over)
 	removed = before - a.count(gone)
 	if err == nil || errors.Is(err, errLater) {
-		_, failed := a.addItems(ctx, adds)
+		_, _, failed := a.addItems(ctx, adds)
 		err = errors.Join(err, failed)
 	}
 	a.mu.Lock()

@@ -46,7 +46,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
 	ctx, cancel := context.WithTimeout(req.Context(), requestTimeout)
 	defer cancel() // all of the answer is read here
+	sent := t.gate.now()
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	got := t.gate.now()
 	if err != nil {
 		return nil, &Error{Kind: Temporary, Err: plainError(err, token)}
 	}
@@ -62,7 +64,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, e
 	}
 	if there, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		t.gate.dated(there)
+		t.gate.dated(there, sent, got)
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.Header.Set("Content-Type", "application/json")

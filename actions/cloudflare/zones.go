@@ -91,11 +91,11 @@ func (a *Action) heldInZones(ctx context.Context, target netip.Prefix) (e action
 
 // applyToZones writes to one zone after the other. What one of them rejects, or has to
 // wait, is named even if others have it.
-func (a *Action) applyToZones(ctx context.Context, add []actions.Entry, remove []netip.Prefix) error {
+func (a *Action) applyToZones(ctx context.Context, add []actions.Entry, remove []netip.Prefix, asked time.Time) error {
 	rejected, waiting := map[netip.Prefix]actions.Rejection{}, map[netip.Prefix]bool{}
 	var failed []error
 	for _, z := range a.parts {
-		err := z.Apply(ctx, add, remove)
+		err := z.apply(ctx, add, remove, asked)
 		var r *actions.RejectedError
 		var w *actions.WaitingError
 		isRejected, isWaiting := errors.As(err, &r), errors.As(err, &w)

@@ -25,7 +25,9 @@ const (
 func busyStatus() *control.Status {
 	return &control.Status{
 		Version: "1.4.0", PID: 812, Now: at(0), Started: at(-12*day - 4*hour),
-		Config:  control.ConfigStatus{Path: "/etc/tailban/jails.toml", Loaded: at(-2*hour - 22*minute)},
+		Config:  control.ConfigStatus{Path: "/etc/tailban/jails.toml", Loaded: at(-2*hour - 22*minute), Refused: at(-minute)},
+		State:   control.StateStatus{Pending: 2, Since: at(0), Commits: 120_411, Failures: 3},
+		Wait:    0.0125,
 		Healthy: false,
 		Problems: []control.Problem{
 			{Kind: "failing", Where: "action edge", Text: "no answer from 192.0.2.80:443: i/o timeout", Since: at(-14 * minute)},

@@ -42,6 +42,8 @@ type Config struct {
 	StatusGroup string // may look at the daemon; "": the group tailban, if there is one
 	AdminGroup  string // may steer it; "": root only
 
+	Metrics Metrics // where they can be scraped
+
 	MaxMemory int64 // bytes for the windows
 	MaxBans   int   // in force at a time
 

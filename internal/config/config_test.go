@@ -26,6 +26,8 @@ state_dir       = "/srv/tailban/"
 runtime_dir     = "/run/edge"
 status_group    = "ops"
 admin_group     = "wheel"
+metrics         = "192.0.2.1:10911"
+metrics_exposed = true
 max_memory      = "128MiB"
 max_bans        = 5_000
 max_bans_per_minute = 600
@@ -175,6 +177,7 @@ func TestEverything(t *testing.T) {
 		},
 		StateDir:   "/srv/tailban",
 		RuntimeDir: "/run/edge", StatusGroup: "ops", AdminGroup: "wheel",
+		Metrics:   Metrics{Address: netip.MustParseAddrPort("192.0.2.1:10911"), Exposed: true},
 		MaxMemory: 128 << 20,
 		MaxBans:   5000,
 

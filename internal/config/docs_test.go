@@ -93,6 +93,10 @@ func alongside(spot, key, value string) []string {
 		}
 	case "cloudflare.lease", "cloudflare.rule_action":
 		return []string{`zones = "00000000000000000000000000000000"`}
+	case "top.metrics_exposed":
+		if value == "true" {
+			return []string{`metrics = "192.0.2.1:10911"`}
+		}
 	case "notify.url_file":
 		return []string{"-url"}
 	}

@@ -25,6 +25,7 @@ func diffConfig(want, got *Config) string {
 	return cmp.Diff(want, got,
 		cmpopts.IgnoreUnexported(Config{}, Log{}),
 		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+		cmpopts.EquateComparable(netip.AddrPort{}),
 		cmp.Comparer(func(a, b detector.PathPattern) bool { return a.String() == b.String() }))
 }
 

@@ -34,6 +34,7 @@ func read(top *section, env []string) *Config {
 	if n, ok := top.get("admin_group"); ok {
 		c.AdminGroup = n.group()
 	}
+	readMetrics(top, c)
 	c.MaxMemory = DefaultMaxMemory
 	if n, ok := top.get("max_memory"); ok {
 		c.MaxMemory, _ = n.size(1<<20, 1<<40)

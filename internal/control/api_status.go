@@ -23,6 +23,9 @@ type Status struct {
 	Proofs   *ProofStatus   `json:"proofs,omitempty"` // nil: no wanted machine is known by its names
 	Bans     int            `json:"bans"`             // targets in force or, by jails that observe, not
 
+	State StateStatus `json:"state"`
+	Wait  float64     `json:"wait_seconds"` // until the engine got to this question: its lag
+
 	Waiting   int       `json:"waiting,omitempty"`   // of them, for their turn to be enforced
 	ConfirmBy time.Time `json:"confirm_by,omitzero"` // when all bans end, unless somebody confirms this start
 }
@@ -33,14 +36,34 @@ type ConfigStatus struct {
 	Loaded   time.Time `json:"loaded"`
 	LastGood bool      `json:"last_good,omitempty"` // the file had problems at the start: what ran before it runs
 	Problems []string  `json:"problems,omitempty"`  // those problems
+	Refused  time.Time `json:"refused,omitzero"`    // when the latest reload was refused; zero: it was not
+}
+
+// StateStatus is about what is stored, for the next start, and its counters since
+// this one.
+type StateStatus struct {
+	Failing  bool      `json:"failing"`
+	Pending  int       `json:"pending"`        // changes that are not stored yet
+	Since    time.Time `json:"since,omitzero"` // when the oldest of them came
+	Commits  uint64    `json:"commits"`        // that succeeded
+	Failures uint64    `json:"failures"`       // commits that did not
+	Refused  uint64    `json:"refused"`        // changes that could never be stored, and were left out
 }
 
 // Problem is one reason why the daemon is not healthy.
 type Problem struct {
-	Kind  string    `json:"kind"` // failing, overdue, contested, unconfirmed, storm, blind, misread, skew, behind, silent, config, waiting, held, full
+	Kind  string    `json:"kind"` // one of ProblemKinds
 	Where string    `json:"where"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since,omitzero"`
+}
+
+// ProblemKinds are the kinds of problems that there are, worst first.
+func ProblemKinds() []string {
+	return []string{
+		"failing", "overdue", "contested", "unconfirmed", "storm", "blind", "misread",
+		"skew", "behind", "silent", "config", "waiting", "held", "full",
+	}
 }
 
 // Modes of a jail.

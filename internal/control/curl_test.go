@@ -33,6 +33,8 @@ func TestDocumentedExamples(t *testing.T) {
 			return &AcceptListResult{}, nil
 		},
 		reload: func(context.Context, Caller) (*ReloadResult, error) { return &ReloadResult{}, nil },
+	}, func(s *Server) {
+		s.Metrics = func(context.Context) ([]byte, error) { return []byte("tailban_healthy 1\n"), nil }
 	})
 	text, err := os.ReadFile("../../docs/control.md")
 	check(t, err)
@@ -44,7 +46,11 @@ func TestDocumentedExamples(t *testing.T) {
 		command := strings.ReplaceAll(m[1], "/run/tailban", r.dir)
 		command = strings.ReplaceAll(command, "curl ", "curl -sS --fail-with-body -m 20 ")
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
-		if err != nil || !strings.HasPrefix(string(out), "{") {
+		want := "{"
+		if strings.Contains(command, "/metrics") {
+			want = "tailban_healthy 1\n"
+		}
+		if err != nil || !strings.HasPrefix(string(out), want) {
 			t.Errorf("%s\nends with %v, and says %s", command, err, out)
 		}
 	}

@@ -40,6 +40,7 @@ func routes() []route {
 		{http.MethodGet, "/v1/explain", false, (*endpoint).getExplanation},
 		{http.MethodPost, "/v1/explain-line", false, (*endpoint).explainLine},
 		{http.MethodGet, "/v1/events", false, (*endpoint).follow},
+		{http.MethodGet, "/metrics", false, (*endpoint).getMetrics},
 		{http.MethodPost, "/v1/ban", true, (*endpoint).ban},
 		{http.MethodPost, "/v1/unban", true, (*endpoint).unban},
 		{http.MethodPost, "/v1/allow", true, (*endpoint).allow},
@@ -199,7 +200,11 @@ type answer struct {
 }
 
 func (e *endpoint) answer(w http.ResponseWriter, status int) *answer {
-	w.Header().Set("Content-Type", "application/json")
+	return e.answerAs(w, status, "application/json")
+}
+
+func (e *endpoint) answerAs(w http.ResponseWriter, status int, kind string) *answer {
+	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	// Through a buffer, as a deadline for each small write costs more than
 	// the write.

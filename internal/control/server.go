@@ -17,6 +17,9 @@ type Options struct {
 	Daemon Operator // answers
 	Log    *slog.Logger
 
+	// Metrics returns the text of GET /metrics; nil: there is none.
+	Metrics func(context.Context) ([]byte, error)
+
 	// StatusGroup may use the status socket. "": the group tailban if there
 	// is one, else the daemon's own.
 	StatusGroup string

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io/fs"
 	"net"
@@ -281,4 +282,24 @@ func TestDirectories(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Metrics come as they are, with their type, and so does what is in the way of that.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	var fail error
+	r := serve(t, &fake{}, func(s *Server) {
+		s.Metrics = func(context.Context) ([]byte, error) { return []byte("tailban_healthy 1\n"), fail }
+	})
+	for _, socket := range []string{StatusSocket, ControlSocket} {
+		got := r.raw(socket, get("/metrics"))
+		if !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "Content-Type: "+MetricsType+"\r\n") || !strings.HasSuffix(got, "\r\n\r\ntailban_healthy 1\n") {
+			t.Errorf("%s: %q", socket, got)
+		}
+	}
+	fail = &Error{Code: CodeNotFound, Message: "metrics are not here"}
+	if got := r.raw(StatusSocket, get("/metrics")); !strings.HasPrefix(got, "HTTP/1.1 404") || !strings.Contains(got, "metrics are not here") || !strings.Contains(got, "application/json") {
+		t.Errorf("%q", got)
+	}
+	r.alive()
 }

@@ -35,6 +35,29 @@ func (e *endpoint) getBans(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// MetricsType is the content type of the text format of Prometheus.
+const MetricsType = "text/plain; version=0.0.4; charset=utf-8"
+
+func (e *endpoint) getMetrics(w http.ResponseWriter, r *http.Request) error {
+	if _, err := parameters(r.URL.RawQuery); err != nil {
+		return err
+	}
+	if e.Metrics == nil {
+		return &Error{Code: CodeNotFound, Message: "there are no metrics"}
+	}
+	text, err := call(e, r, e.limits.call, func(ctx context.Context) (*[]byte, error) {
+		text, err := e.Metrics(ctx)
+		return &text, err
+	})
+	if err != nil {
+		return err
+	}
+	out := e.answerAs(w, http.StatusOK, MetricsType)
+	out.Write(*text)
+	out.Flush()
+	return nil
+}
+
 // writeBans writes Bans ban by ban, as the encoder would keep all of the text
 // at a time. It stops when the other side doesn't take it.
 func writeBans(out *answer, b *Bans) {

@@ -32,7 +32,7 @@ func (d *daemon) placesBefore() (before []*leaving) {
 	}
 	now := enforcing(d.config)
 	for _, p := range u.Places {
-		if len(p.Targets) == 0 && slices.ContainsFunc(now, func(a config.Action) bool { return a.SamePlace(&p.Action) }) {
+		if len(p.Targets) == 0 && slices.ContainsFunc(now, func(a config.Action) bool { return a.SamePlace(&p.Action) || d.sameAtEdge(&a, &p.Action) }) {
 			continue
 		}
 		l, err := d.placeBefore(p, now, u)

@@ -264,5 +264,6 @@ func topSettings(c *config.Config) []setting {
 		{"remember", c.Remember.String()}, {"shared_history", strconv.FormatBool(c.SharedHistory)},
 		{"protect_sessions", strconv.FormatBool(c.ProtectSessions)},
 		{"lists", listsText(c)},
+		{"metrics", c.Metrics.String()}, {"metrics_exposed", strconv.FormatBool(c.Metrics.Exposed)},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tailban/tailban/actions"
@@ -53,6 +54,33 @@ func CloudflareOptions(a *config.Action, host string) cloudflare.Options {
 		o.Instance = cloudflare.Instance(host)
 	}
 	return o
+}
+
+// sameAtEdge reports whether two actions at Cloudflare have the same items there. Who is
+// named as this host is, and who has no name, is the same.
+func (d *daemon) sameAtEdge(a, b *config.Action) bool {
+	if a.Cloudflare == nil || b.Cloudflare == nil {
+		return false
+	}
+	x, y := CloudflareOptions(a, d.Host), CloudflareOptions(b, d.Host)
+	return x.Account == y.Account && x.List == y.List && x.Instance == y.Instance
+}
+
+func (d *daemon) edgeUsed(a *config.Action) bool {
+	return slices.ContainsFunc(d.enforcers(), func(e *enforcer) bool { return d.sameAtEdge(&e.config, a) })
+}
+
+// clearedAtEdge has those look again who use a list that another name's items were
+// taken out of: they may have counted on these, or on the rule.
+func (d *daemon) clearedAtEdge(a *config.Action) {
+	if a.Cloudflare == nil {
+		return
+	}
+	for _, e := range d.enforcers() {
+		if c := e.config.Cloudflare; e.edge != nil && c.Account == a.Cloudflare.Account && c.List == a.Cloudflare.List {
+			e.edge.LookAgain()
+		}
+	}
 }
 
 // edgeStatus fills in what is particular to an action at an edge.

@@ -97,3 +97,43 @@ func TestDaemonAtTheEdge(t *testing.T) {
 	wait(t, "the list to be as before", func() bool { return fmt.Sprint(items()) == "[203.0.113.9 by hand]" })
 	wait(t, "the rule to be gone", func() bool { return len(double.Rules(fake.ZoneID)) == 0 })
 }
+
+// TestInstanceRenamed is that a reload that gives this host another name at the edge, or
+// none, which is the host's, keeps its bans and the rule there.
+func TestInstanceRenamed(t *testing.T) {
+	t.Parallel()
+	double := fake.New(fake.Options{Delay: time.Millisecond})
+	server := httptest.NewServer(double.Handler())
+	t.Cleanup(server.Close)
+	s := newSite(t, t.TempDir())
+	token := filepath.Join(s.dir, "token")
+	check(t, os.WriteFile(token, []byte(fake.Secret+"\n"), 0o600))
+	named := func(instance string) string {
+		return strings.Replace(edgeConfig(server.URL, token), `instance = "web-1"`, instance, 1)
+	}
+	l := newLiveWith(t, s, s.config(named(`instance = "here"`)), nil, nil) // which is the host's name
+	s.write(line("203.0.113.66", time.Now()), line("203.0.113.66", time.Now()), line("203.0.113.66", time.Now()))
+	banned := netip.MustParseAddr("203.0.113.66")
+	wait(t, "the rule to block it", func() bool { return double.Blocked(banned, time.Now()) })
+	writes := func() (n int) {
+		log, _ := double.Requests()
+		for _, r := range log {
+			if r.ItemChanges > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	before := writes()
+	l.reload(named(""))
+	wait(t, "what was there to be looked after", func() bool { return len(l.d.leavers()) == 0 })
+	if !double.Blocked(banned, time.Now()) || writes() > before {
+		t.Error("the same name by another way has the ban taken out")
+	}
+	l.reload(named(`instance = "web-2"`))
+	wait(t, "the ban in the new name", func() bool {
+		list := double.Items("tailban")
+		return len(list) == 1 && strings.HasPrefix(list[0].Comment, "tailban/web-2 ")
+	})
+	wait(t, "the rule to block it again", func() bool { return double.Blocked(banned, time.Now()) })
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
 	"github.com/tailban/tailban/internal/guard"
+	"github.com/tailban/tailban/internal/metrics"
 	"github.com/tailban/tailban/internal/prove"
 	"github.com/tailban/tailban/internal/resolve"
 	"github.com/tailban/tailban/internal/source"
@@ -155,6 +156,9 @@ type daemon struct {
 
 	sessions *guard.Sessions
 
+	scraper *metrics.Scraper
+	control *control.Server // nil: there are no control sockets
+
 	prover *prove.Prover
 	proved []detector.Answer // of an earlier daemon, until the engine has them
 
@@ -183,6 +187,7 @@ type daemon struct {
 	action  []*enforcer
 	hosts   *hosts
 	lists   *published
+	scraped *scraped // nil: metrics are not served
 
 	notifiers []*notifier
 
@@ -261,9 +266,11 @@ func (d *daemon) run(ctx context.Context) error {
 	for _, e := range d.action {
 		e.start(d)
 	}
+	d.scraper = d.newScraper()
 	if p := d.startControl(); p != nil {
 		servers = append(servers, p)
 	}
+	d.useMetrics(d.config)
 	d.startTentative()
 	d.sayUnusedSockets()
 	if folders := d.startFolders(); folders != nil {
@@ -309,6 +316,9 @@ func (d *daemon) run(ctx context.Context) error {
 	stopServing()
 	d.mu.Lock()
 	servers = append(servers, d.hosts.part, d.lists.part)
+	if d.scraped != nil {
+		servers = append(servers, d.scraped.part)
+	}
 	for _, e := range d.action {
 		servers = append(servers, e.running...)
 	}

@@ -158,8 +158,8 @@ func (d *daemon) scanTails(ctx context.Context, x *explaining, l *config.Log, f 
 	if r == nil {
 		return left
 	}
-	stats, ok := statsOf(ctx, r)
-	if !ok {
+	stats := statsOf(ctx, r)
+	if stats == nil {
 		return left
 	}
 	seen := control.Seen{Log: l.Name, Steps: map[string]int{}}

@@ -156,6 +156,7 @@ func (d *daemon) clear(ctx context.Context, l *leaving) error {
 	}
 	existed, err := l.teardown(ctx)
 	l.existed = l.existed || existed
+	d.clearedAtEdge(&l.Action)
 	return err
 }
 

@@ -16,11 +16,12 @@ type reading struct {
 	*part
 	source source.Source
 	began  time.Time
+	asking chan struct{} // holds a token while somebody asks source how it does
 }
 
 // follow begins to read a log, from the positions stored for it.
 func (d *daemon) follow(l *config.Log, positions []state.Position) {
-	r := &reading{began: time.Now(), source: d.sourceOf(l, resume(positions, l.Name))}
+	r := &reading{began: time.Now(), asking: make(chan struct{}, 1), source: d.sourceOf(l, resume(positions, l.Name))}
 	name := l.Name
 	r.part = startPart(d.reading, func(ctx context.Context) {
 		if err := r.source.Run(ctx, d.batches); err != nil {

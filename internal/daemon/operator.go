@@ -30,12 +30,13 @@ func (d *daemon) startControl() *part {
 	}
 	s := control.NewServer(control.Options{
 		Dir: d.Config.RuntimeDir, Daemon: d, Log: d.Log,
-		StatusGroup: d.Config.StatusGroup, ControlGroup: d.Config.AdminGroup,
+		StatusGroup: d.Config.StatusGroup, ControlGroup: d.Config.AdminGroup, Metrics: d.metricsText,
 	})
 	if err := s.Listen(); err != nil {
 		d.Log.Warn("there are no control sockets: tailban status, bans, unban and the like won't work", "err", err)
 		return nil
 	}
+	d.control = s
 	return startPart(d.serving, func(ctx context.Context) {
 		if err := s.Run(ctx); err != nil {
 			d.Log.Error("the control sockets are closed", "err", err)

@@ -39,8 +39,13 @@ func (d *daemon) Reload(ctx context.Context, _ control.Caller) (*control.ReloadR
 
 func (d *daemon) sayReload(r *control.ReloadResult, err error) {
 	var refused *control.Error
+	if errors.As(err, &refused) && refused.Code == control.CodeConfig {
+		d.mu.Lock()
+		d.Source.Refused = time.Now().UTC()
+		d.mu.Unlock()
+	}
 	switch {
-	case errors.As(err, &refused):
+	case refused != nil:
 		d.Log.Error("the configuration was not reloaded, the one before goes on", "err", refused.Message, "problems", refused.Problems)
 	case err != nil:
 		d.Log.Error("the configuration was not reloaded, the one before goes on", "err", err)
@@ -109,9 +114,10 @@ func (d *daemon) reload(ctx context.Context) (*control.ReloadResult, error) {
 	}
 	d.keepConfig(c)
 	d.mu.Lock()
-	d.Source.Loaded, d.Source.LastGood, d.Source.Problems = time.Now().UTC(), false, nil
+	d.Source.Loaded, d.Source.LastGood, d.Source.Problems, d.Source.Refused = time.Now().UTC(), false, nil, time.Time{}
 	d.mu.Unlock()
 	d.useLists(c)
+	d.useMetrics(c)
 	for _, l := range late {
 		r.Warnings = append(r.Warnings, "action "+l.Action.Name+": its bans are still being taken out, or wait for what takes its place to work; see the log")
 	}

@@ -15,7 +15,7 @@ func (d *daemon) retire(n *next) (late []*leaving) {
 	var places []*leaving
 	for _, e := range n.old {
 		place := e.config.Place()
-		if place == "" || e.config.Type != config.TypeCommand && d.placeUsed(place) {
+		if place == "" || e.config.Type != config.TypeCommand && d.placeUsed(place) || d.edgeUsed(&e.config) {
 			continue
 		}
 		l := &leaving{UsedPlace: config.UsedPlace{Action: e.config}, teardown: e.teardown, programs: e.programs}
@@ -64,7 +64,7 @@ func (d *daemon) placeUsed(place string) bool {
 // stay ends the clearing of what is used again.
 func (d *daemon) stay(n *next) {
 	used := func(l *leaving) bool {
-		return l.programs == nil && slices.ContainsFunc(n.fresh, func(e *enforcer) bool { return shares(&e.config, &l.Action) })
+		return l.programs == nil && slices.ContainsFunc(n.fresh, func(e *enforcer) bool { return shares(&e.config, &l.Action) || d.sameAtEdge(&e.config, &l.Action) })
 	}
 	d.places.Lock()
 	var parts []*part

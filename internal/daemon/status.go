@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tailban/tailban/actions"
@@ -42,7 +43,12 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		Actions: []control.ActionStatus{}, Budgets: []control.Budget{},
 	}
 	var seen map[string]through
-	if err := d.ask(ctx, func(e *engine, now time.Time) { e.status(s, now); seen = maps.Clone(e.through) }); err != nil {
+	begun := time.Now()
+	if err := d.ask(ctx, func(e *engine, now time.Time) {
+		s.Wait = time.Since(begun).Seconds()
+		e.status(s, now)
+		seen = maps.Clone(e.through)
+	}); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -52,6 +58,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		logs[i] = d.logs[s.Logs[i].Name]
 	}
 	d.mu.Unlock()
+	answers := allStats(ctx, logs)
 	young, streams := map[string]bool{}, map[string]bool{}
 	for i, r := range logs {
 		l := &s.Logs[i]
@@ -61,8 +68,8 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		if r == nil {
 			continue // a reload has it begin anew just now
 		}
-		if stats, ok := statsOf(ctx, r); ok {
-			fillLog(l, &stats, time.Now())
+		if stats := answers[i]; stats != nil {
+			fillLog(l, stats, time.Now())
 			streams[l.Name] = stats.stream != nil
 		} else {
 			s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "log " + l.Name, Text: "the files don't answer: does the disk hang?"})
@@ -82,6 +89,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 		s.Proofs.LookUps, s.Proofs.Proved, s.Proofs.Disproved, s.Proofs.Failed = st.LookUps, st.Proved, st.Disproved, st.Failed
 	}
 	w := d.writer.Stats()
+	s.State = control.StateStatus{Failing: w.Failing, Pending: w.Pending, Since: utc(w.Oldest), Commits: w.Commits, Failures: w.Failures, Refused: w.Refused}
 	if w.Failing {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: fmt.Sprintf("%d changes can't be stored: a restart would forget them", w.Pending), Since: w.Oldest.UTC()})
 	}
@@ -155,10 +163,38 @@ func (e *engine) jailStatus(name string, logs []string, limit int, window time.D
 	return s
 }
 
+// allStats asks what reads each log for its counters. nil is the answer of what is
+// not read now, or doesn't answer in time.
+func allStats(ctx context.Context, logs []*reading) []*logStats {
+	out := make([]*logStats, len(logs))
+	var wg sync.WaitGroup
+	for i, r := range logs {
+		if r != nil {
+			wg.Go(func() { out[i] = statsOf(ctx, r) })
+		}
+	}
+	wg.Wait()
+	return out
+}
+
 // statsOf asks what reads a log for its counters. On a disk that hangs it
-// gives up.
-func statsOf(ctx context.Context, r *reading) (logStats, bool) {
-	return within(ctx, filesPatience, func() logStats { return statsNow(r.source) })
+// gives up; of those who ask only one hangs with it.
+func statsOf(ctx context.Context, r *reading) *logStats {
+	ctx, cancel := context.WithTimeout(ctx, filesPatience)
+	defer cancel()
+	select {
+	case r.asking <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	stats, ok := within(ctx, filesPatience, func() logStats {
+		defer func() { <-r.asking }()
+		return statsNow(r.source)
+	})
+	if !ok {
+		return nil
+	}
+	return &stats
 }
 
 // logStats are the counters of what reads a log: one of the two.
@@ -297,7 +333,7 @@ func judge(s *control.Status, young, streams map[string]bool) {
 	if s.Config.LastGood {
 		add("config", s.Config.Path, "it had problems at the start, so the one that ran before runs: see tailban check", s.Config.Loaded)
 	}
-	order := []string{"failing", "overdue", "contested", "unconfirmed", "storm", "blind", "misread", "skew", "behind", "silent", "config", "waiting", "held", "full"}
+	order := control.ProblemKinds()
 	slices.SortStableFunc(s.Problems, func(a, b control.Problem) int {
 		return cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind))
 	})

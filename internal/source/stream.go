@@ -15,6 +15,11 @@ import (
 // was read to its end.
 const Ended State = "ended"
 
+// States are all that there are.
+func States() []State {
+	return []State{Following, Renamed, Deleted, Waiting, Failing, Refused, Ended}
+}
+
 // StreamStats is a snapshot of a source that is no file. Counters begin with
 // the source; those that it can't have stay 0.
 type StreamStats struct {
