@@ -173,6 +173,7 @@ func (a *Action) noteRefused(x actions.Rejection) {
 // other host's and is over.
 func (a *Action) addRule(ctx context.Context, c change) error {
 	for range readTries {
+		taken := false
 		a.mu.Lock()
 		it, now := a.cache.items[c.target], a.time()
 		unfit := a.unfit(c.target, now)
@@ -195,6 +196,7 @@ func (a *Action) addRule(ctx context.Context, c change) error {
 			a.leaveToOthers(c, now)
 			return nil
 		default:
+			taken = !it.mine
 			if err = a.client.editAccessRule(ctx, a.scope, a.ruleFor(it.id, c)); is(err, Missing) {
 				a.forget(c.target)
 				continue
@@ -206,6 +208,10 @@ func (a *Action) addRule(ctx context.Context, c change) error {
 		a.mu.Lock()
 		a.cache.put(c.target, &item{id: it.id, tag: tag{a.opt.Instance, c.until.Truncate(time.Second)}, ours: true, mine: true, until: c.until})
 		a.stats.Changes++
+		if w, ok := a.wanted[c.target]; ok && taken {
+			w.check = now.Add(checkTakenAfter)
+			a.wanted[c.target] = w
+		}
 		a.mu.Unlock()
 		return nil
 	}
@@ -310,7 +316,14 @@ func (a *Action) removeRules(ctx context.Context, targets []netip.Prefix, still 
 		return err
 	}
 	failed := 0
-	for _, p := range targets {
+	looked := a.opt.now()
+	for i, p := range targets {
+		if now := a.opt.now(); now.Sub(looked) > a.lookAgainAfter() {
+			if err := a.lookAgain(ctx, targets[i:]); err != nil {
+				return err
+			}
+			looked = now
+		}
 		a.mu.Lock()
 		it := a.cache.items[p]
 		id, ok := "", it != nil && still(it, a.time())

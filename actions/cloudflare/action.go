@@ -58,6 +58,7 @@ type want struct {
 	until time.Time
 	asked time.Time // when it was first
 	by    time.Time // until when others ban it, in our place; zero: nobody does
+	check time.Time // when to look whether a rule that was another host's is still there; zero: never
 }
 
 // learned is how much room there is as a refusal has shown, for a time.

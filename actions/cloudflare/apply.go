@@ -140,8 +140,10 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration)
 			}
 		}
 		w := want{until: now.Add(left), asked: now}
-		if was, ok := a.wanted[p]; ok && sameEnd(was.until, w.until) {
-			w.asked = was.asked
+		if was, ok := a.wanted[p]; ok {
+			if w.check = was.check; sameEnd(was.until, w.until) {
+				w.asked = was.asked
+			}
 		}
 		until, exact, covered := a.cache.cover(p, now)
 		it := a.cache.items[p]

@@ -83,9 +83,12 @@ func (a *Action) nextTidy() (wait time.Duration, any bool) {
 			soonest(it.until.Add(othersGrace))
 		}
 	}
-	for _, w := range a.wanted {
+	for p, w := range a.wanted {
 		if !w.by.IsZero() && w.by.Before(w.until) {
-			soonest(w.by)
+			soonest(a.leftToOwner(p, w.by))
+		}
+		if !w.check.IsZero() && w.check.Before(w.until) {
+			soonest(w.check)
 		}
 	}
 	now := a.time()
@@ -109,6 +112,9 @@ func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
 		a.wanted[p] = w
 		return false
 	}
+	if a.leftToOwner(p, now).After(now) {
+		return false
+	}
 	if a.opt.Protected != nil {
 		if _, yes := a.opt.Protected(p); yes {
 			return false // the reconciler takes it back
@@ -130,6 +136,9 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	a.mu.Unlock()
 	// Others may have prolonged what is theirs, or taken over what was ours.
 	if err := a.review(ctx); err != nil {
+		return 0, err
+	}
+	if err := a.checkTaken(ctx); err != nil {
 		return 0, err
 	}
 	now := a.time()
