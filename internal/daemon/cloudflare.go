@@ -63,21 +63,28 @@ func (d *daemon) sameAtEdge(a, b *config.Action) bool {
 		return false
 	}
 	x, y := CloudflareOptions(a, d.Host), CloudflareOptions(b, d.Host)
-	return x.Account == y.Account && x.List == y.List && x.Instance == y.Instance
+	switch {
+	case x.Account != y.Account || x.Instance != y.Instance || x.AccessRules != y.AccessRules:
+		return false
+	case x.AccessRules:
+		return slices.Equal(slices.Sorted(slices.Values(x.Zones)), slices.Sorted(slices.Values(y.Zones)))
+	}
+	return x.List == y.List
 }
 
 func (d *daemon) edgeUsed(a *config.Action) bool {
 	return slices.ContainsFunc(d.enforcers(), func(e *enforcer) bool { return d.sameAtEdge(&e.config, a) })
 }
 
-// clearedAtEdge has those look again who use a list that another name's items were
-// taken out of: they may have counted on these, or on the rule.
+// clearedAtEdge has those look again who use a list, or access rules, that another
+// name's were taken out of: they may have counted on these, or on the rule.
 func (d *daemon) clearedAtEdge(a *config.Action) {
 	if a.Cloudflare == nil {
 		return
 	}
 	for _, e := range d.enforcers() {
-		if c := e.config.Cloudflare; e.edge != nil && c.Account == a.Cloudflare.Account && c.List == a.Cloudflare.List {
+		c := e.config.Cloudflare
+		if e.edge != nil && c.Account == a.Cloudflare.Account && c.AccessRules == a.Cloudflare.AccessRules && (c.AccessRules || c.List == a.Cloudflare.List) {
 			e.edge.LookAgain()
 		}
 	}

@@ -24,10 +24,12 @@ func (d *daemon) teardownEdge(edge *cloudflare.Action, a *config.Action) func(co
 	if !a.Cloudflare.AccessRules {
 		return edge.Teardown
 	}
+	instance := CloudflareOptions(a, d.Host).Instance
 	return func(ctx context.Context) (existed bool, err error) {
 		var used []string
 		for _, e := range d.enforcers() {
-			if c := e.config.Cloudflare; e.edge != edge && c != nil && c.AccessRules && c.Instance == a.Cloudflare.Instance {
+			if c := e.config.Cloudflare; e.edge != edge && c != nil && c.AccessRules && c.Account == a.Cloudflare.Account &&
+				CloudflareOptions(&e.config, d.Host).Instance == instance {
 				used = append(used, c.Zones...)
 			}
 		}

@@ -75,3 +75,40 @@ func TestDaemonWithAccessRules(t *testing.T) {
 	l.reload("peer = \"rewritten\"\n" + strings.TrimPrefix(logOnly, "\n"))
 	wait(t, "both to be left", func() bool { return rules(second) == alone })
 }
+
+// TestInstanceOfRulesRenamed is [TestInstanceRenamed] for access rules, and that a list
+// that the same action had before is cleared.
+func TestInstanceOfRulesRenamed(t *testing.T) {
+	t.Parallel()
+	double := fake.New(fake.Options{Delay: time.Millisecond})
+	server := httptest.NewServer(double.Handler())
+	t.Cleanup(server.Close)
+	s := newSite(t, t.TempDir())
+	token := filepath.Join(s.dir, "token")
+	check(t, os.WriteFile(token, []byte(fake.Secret), 0o600))
+	named := func(text, instance string) string {
+		return strings.Replace(text, `instance = "web-1"`, instance, 1)
+	}
+	rule := func(of string) (id string) {
+		list := double.AccessRules(fake.ZoneID)
+		if len(list) == 1 && strings.HasPrefix(list[0].Description, "tailban/"+of+" ") {
+			return list[0].ID
+		}
+		return ""
+	}
+	l := newLiveWith(t, s, s.config(named(edgeConfig(server.URL, token), "")), nil, nil)
+	s.requests("203.0.113.66", 3)
+	wait(t, "the ban in the list", func() bool { return len(double.Items("tailban")) == 1 })
+	rules := ruleConfig(server.URL, token) + fmt.Sprintf("zones = %q\n", fake.ZoneID)
+	l.reload(named(rules, `instance = "here"`)) // which is the host's name
+	wait(t, "a rule", func() bool { return rule("here") != "" })
+	wait(t, "the list to be cleared", func() bool { return len(double.Items("tailban")) == 0 })
+	before := rule("here")
+	l.reload(named(rules, ""))
+	wait(t, "what was there to be looked after", func() bool { return len(l.d.leavers()) == 0 })
+	if rule("here") != before {
+		t.Errorf("the same name by another way has the rule taken out: %+v", double.AccessRules(fake.ZoneID))
+	}
+	l.reload(named(rules, `instance = "web-2"`))
+	wait(t, "the ban in the new name", func() bool { return rule("web-2") != "" })
+}
