@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/cloudflare/cloudflare-go/v7/firewall"
@@ -36,7 +37,7 @@ func (s scope) of(account string) string {
 }
 
 func (c *client) accessCall(s scope, step string, write bool) call {
-	return call{step: step + " of " + s.of(c.account), needs: s.needs(), write: write}
+	return call{step: step + " of " + s.of(c.account), needs: s.needs(), zone: string(s), write: write}
 }
 
 // accessRule is an access rule as the API has it.
@@ -71,10 +72,14 @@ func (c *client) accessRules(ctx context.Context, s scope) (all []accessRule, er
 			if err != nil {
 				return nil, err
 			}
+			before := len(all)
 			for _, r := range part {
 				if !found[r.id] {
 					found[r.id], all = true, append(all, r)
 				}
+			}
+			if len(part) > 0 && len(all) == before {
+				return nil, &Error{Step: "list access rules", Kind: Temporary, Status: http.StatusOK, Message: "a page leads to itself"}
 			}
 			still = still && (page == 1 || of == total)
 			if total = of; len(part) == 0 || len(all) >= total && total > 0 {

@@ -45,10 +45,11 @@ type Action struct {
 
 	unhurried bool // there is time to wait for requests of access rules
 
-	beside int  // items that the account's other lists hold
-	unused bool // no rule uses the list, which was said
-	stats  Stats
-	leases map[string]Lease // by zone
+	beside  int  // items that the account's other lists hold
+	unused  bool // no rule uses the list, which was said
+	stats   Stats
+	leases  map[string]Lease // by zone
+	refuses Lease            // of a zone whose access rules the token is not for; its Err is nil: it is
 
 	found chan struct{} // closed once the list was found
 }

@@ -41,12 +41,76 @@ func (a *Action) prepareZones(ctx context.Context) error {
 }
 
 func (a *Action) listZones(ctx context.Context) ([]actions.Entry, error) {
+	var failed, refused []error
 	for _, z := range a.parts {
-		if _, err := z.List(ctx); err != nil {
-			return nil, err
+		switch _, err := z.List(ctx); {
+		case z.noteRefusal(err):
+			refused = append(refused, err)
+		case err != nil:
+			failed = append(failed, err)
 		}
 	}
+	if err := a.judgeZones(failed, refused); err != nil {
+		return nil, err
+	}
 	return a.knownInZones(), nil
+}
+
+// noteRefusal notes of a zone whether the token is for it, and reports if it isn't. It
+// is left out then, and the others have what they should: to have a ban in some zones is
+// better than in none.
+func (a *Action) noteRefusal(err error) (refused bool) {
+	refused = is(err, BadToken) || is(err, Permission)
+	var r *actions.RejectedError
+	var w *actions.WaitingError
+	if !refused && err != nil && !errors.As(err, &r) && !errors.As(err, &w) {
+		return false // it is not known
+	}
+	a.mu.Lock()
+	was := a.refuses
+	switch {
+	case !refused:
+		a.refuses = Lease{}
+	case was.Err == nil:
+		a.refuses = Lease{Zone: string(a.scope), Err: err, Since: a.opt.now()}
+	}
+	a.mu.Unlock()
+	switch {
+	case refused && was.Err == nil:
+		a.log.Warn("a zone at Cloudflare refuses access rules: bans are in force in the others only", slog.Any("err", err))
+	case !refused && was.Err != nil:
+		a.log.Info("a zone at Cloudflare takes access rules again")
+	}
+	return refused
+}
+
+// judgeZones is what the failures in zones come to: that some refuse the token is none.
+func (a *Action) judgeZones(failed, refused []error) error {
+	if len(refused) == len(a.parts) {
+		failed = append(failed, refused...)
+	}
+	return errors.Join(failed...)
+}
+
+// refusing are the zones that refuse the token.
+func (a *Action) refusing() (list []Lease) {
+	for _, z := range a.parts {
+		z.mu.Lock()
+		if z.refuses.Err != nil {
+			list = append(list, z.refuses)
+		}
+		z.mu.Unlock()
+	}
+	return list
+}
+
+// accepting are the zones that don't.
+func (a *Action) accepting() []*Action {
+	return slices.DeleteFunc(slices.Clone(a.parts), func(z *Action) bool {
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		return z.refuses.Err != nil
+	})
 }
 
 // knownInZones lists what is in any zone. What isn't in all of them is listed so that it
@@ -57,7 +121,8 @@ func (a *Action) knownInZones() (entries []actions.Entry) {
 		left  time.Duration
 	}
 	all := map[netip.Prefix]sum{}
-	for _, z := range a.parts {
+	zones := a.accepting()
+	for _, z := range zones {
 		for _, e := range z.Known() {
 			s := all[e.Target]
 			if s.zones == 0 || s.left != anyMoment && e.Left < s.left || e.Left == anyMoment {
@@ -68,7 +133,7 @@ func (a *Action) knownInZones() (entries []actions.Entry) {
 		}
 	}
 	for p, s := range all {
-		if s.zones < len(a.parts) && s.left != anyMoment {
+		if s.zones < len(zones) && s.left != anyMoment {
 			s.left = noEnd
 		}
 		entries = append(entries, actions.Entry{Target: p, Left: s.left})
@@ -77,7 +142,7 @@ func (a *Action) knownInZones() (entries []actions.Entry) {
 }
 
 func (a *Action) heldInZones(ctx context.Context, target netip.Prefix) (e actions.Entry, held bool, err error) {
-	for i, z := range a.parts {
+	for i, z := range a.accepting() {
 		here, held, err := z.Held(ctx, target)
 		if !held || err != nil {
 			return actions.Entry{}, false, err
@@ -86,16 +151,20 @@ func (a *Action) heldInZones(ctx context.Context, target netip.Prefix) (e action
 			e = here
 		}
 	}
-	return e, true, nil
+	return e, e.Target.IsValid(), nil
 }
 
 // applyToZones writes to one zone after the other. What one of them rejects, or has to
 // wait, is named even if others have it.
 func (a *Action) applyToZones(ctx context.Context, add []actions.Entry, remove []netip.Prefix, asked time.Time) error {
 	rejected, waiting := map[netip.Prefix]actions.Rejection{}, map[netip.Prefix]bool{}
-	var failed []error
+	var failed, refused []error
 	for _, z := range a.parts {
 		err := z.apply(ctx, add, remove, asked)
+		if z.noteRefusal(err) {
+			refused = append(refused, err)
+			continue
+		}
 		var r *actions.RejectedError
 		var w *actions.WaitingError
 		isRejected, isWaiting := errors.As(err, &r), errors.As(err, &w)
@@ -113,8 +182,8 @@ func (a *Action) applyToZones(ctx context.Context, add []actions.Entry, remove [
 			}
 		}
 	}
-	if len(failed) > 0 {
-		return errors.Join(failed...)
+	if err := a.judgeZones(failed, refused); err != nil {
+		return err
 	}
 	var no []actions.Rejection
 	for p, x := range rejected {
