@@ -40,6 +40,7 @@ type Action struct {
 	learned learned
 	wrote   time.Time // when the last write ended
 	tidied  time.Time // when Run has last removed anything
+	tidyErr error     // why it could not, the last time
 	reread  bool      // List is to read the list
 	readAt  time.Time // when it was last read
 
@@ -79,6 +80,7 @@ type Stats struct {
 	Waiting  int    // bans that waited for the budget at the last write
 	Removed  uint64 // items that were removed as their time was over
 	Unused   bool   // no rule uses the list
+	Overdue  int    // items of ours that are long over and can't be removed
 }
 
 var (
@@ -406,6 +408,7 @@ func (a *Action) Stats() Stats {
 	s.Unused = a.unused
 	s.Requests, s.Items, s.Others = sent, a.cache.mine, a.cache.notMine()
 	now := a.time()
+	s.Overdue = a.overdue(now)
 	for p, w := range a.wanted {
 		if it := a.cache.items[p]; it == nil || !it.mine {
 			if _, yes := a.coveredFor(p, w, now); yes {

@@ -126,6 +126,12 @@ func (a *Action) renewed(ctx context.Context, zone string) (l Lease, err error) 
 	if found == nil && !a.hasList() {
 		return Lease{}, errNoList
 	}
+	a.mu.Lock()
+	overdue := a.overdue(now)
+	a.mu.Unlock()
+	if overdue > 0 {
+		return Lease{}, &overdueError{overdue}
+	}
 	if err := a.client.putRule(ctx, zone, set, id, r); err != nil {
 		return Lease{}, err
 	}

@@ -35,6 +35,7 @@ func (a *Action) Run(ctx context.Context) error {
 			continue
 		}
 		_, err := a.tidy(ctx, othersGrace)
+		a.noteTidied(ctx, err)
 		if err == nil || errors.Is(err, errLater) {
 			rest = a.tidyEvery
 			continue

@@ -236,6 +236,7 @@ func (a *Action) statsOfZones() (s Stats) {
 		s.Waiting = max(s.Waiting, x.Waiting)
 		s.Changes += x.Changes
 		s.Removed += x.Removed
+		s.Overdue += x.Overdue
 	}
 	return s
 }

@@ -315,7 +315,14 @@ func actionsTable(st *control.Status) *table {
 		if g := x.Edge; g != nil {
 			t.note("%s", edgeText(g))
 			for _, l := range g.Leases {
+				if g.Rules != "" {
+					t.note("zone %s: refuses access rules", l.Zone)
+					continue
+				}
 				t.note("%s", leaseText(st.Now, &l))
+			}
+			if g.Overdue > 0 {
+				t.note("bans that are long over, and can't be removed: %s", words.Thousands(g.Overdue))
 			}
 			if g.Unused {
 				t.note("no rule at Cloudflare uses the list %s, so it keeps nobody away", g.List)

@@ -188,12 +188,13 @@ type EdgeStatus struct {
 	Covered  int    `json:"covered"`         // bans that items of others enforce
 	Waiting  int    `json:"waiting"`         // changes that had to wait for the budget at the last write
 	Unused   bool   `json:"unused"`          // no rule uses the list
+	Overdue  int    `json:"overdue"`         // items that are long over and can't be removed
 	Requests uint64 `json:"requests"`
 	Writes   uint64 `json:"writes"`  // changes in bulk; of access rules none
 	Changes  uint64 `json:"changes"` // of items, in them
 	Removed  uint64 `json:"removed"` // items whose time was over
 
-	Leases []Lease `json:"leases,omitempty"` // none: no rule is kept
+	Leases []Lease `json:"leases,omitempty"` // none: no rule is kept; of access rules, zones that refuse them
 }
 
 // Lease is the rule of a zone that blocks what is in the list.

@@ -94,7 +94,7 @@ func (d *daemon) clearedAtEdge(a *config.Action) {
 func edgeStatus(a *control.ActionStatus, e *enforcer) {
 	s := e.edge.Stats()
 	a.Edge = &control.EdgeStatus{
-		List: e.config.Cloudflare.List, Items: s.Items, Others: s.Others, Covered: s.Covered, Waiting: s.Waiting, Unused: s.Unused,
+		List: e.config.Cloudflare.List, Items: s.Items, Others: s.Others, Covered: s.Covered, Waiting: s.Waiting, Unused: s.Unused, Overdue: s.Overdue,
 		Requests: s.Requests, Writes: s.Writes, Changes: s.Changes, Removed: s.Removed,
 	}
 	if c := e.config.Cloudflare; c.AccessRules {
@@ -116,6 +116,8 @@ func judgeLeases(a *control.ActionStatus, add func(kind, where, text string, sin
 	}
 	for _, l := range a.Edge.Leases {
 		switch {
+		case l.Err != "" && a.Edge.Rules != "":
+			add("failing", "action "+a.Name, "zone "+l.Zone+" refuses access rules, so bans are in force in the others only: "+l.Err, l.Since)
 		case l.Err != "":
 			text := "the rule of zone " + l.Zone + " can't be renewed"
 			if !l.Deadline.IsZero() {
@@ -150,6 +152,8 @@ func (d *daemon) whyThroughEdge(b *control.Ban, at *control.AtAction, e *enforce
 		return fmt.Sprintf("action %s does not hold the ban yet: it writes every %s, as far as its budget goes", e.name, config.FormatDuration(sync))
 	case e.edge.Stats().Unused:
 		return fmt.Sprintf("no rule at Cloudflare uses the list %s, so it keeps nobody away", e.config.Cloudflare.List)
+	case e.edge.Lapsed() != "" && e.config.Cloudflare.AccessRules:
+		return fmt.Sprintf("zone %s at Cloudflare refuses access rules: see tailban status", e.edge.Lapsed())
 	case e.edge.Lapsed() != "":
 		return fmt.Sprintf("the rule of zone %s at Cloudflare has lapsed, or is turned off: see tailban status", e.edge.Lapsed())
 	case b.LastSeen.Sub(b.Since) <= 2*sync+inFlight:
