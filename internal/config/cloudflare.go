@@ -69,7 +69,7 @@ func NewCloudflare(account, list, api string, token notify.Secret) (*Cloudflare,
 }
 
 // readCloudflare reads what is particular to Cloudflare. owners says which action
-// has a list.
+// has an account.
 func readCloudflare(t named, a *Action, env []string, owners map[string]string) {
 	c := &Cloudflare{
 		List: DefaultList, Lease: DefaultLease, RuleAction: RuleBlock, SyncEvery: DefaultSyncEvery, Capacity: DefaultCapacity, Requests: DefaultRequests, Changes: DefaultChanges,
@@ -81,6 +81,10 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 	if n, ok := t.get("account"); ok {
 		if c.Account, ok = n.text(); ok && !isID(c.Account) {
 			n.bad("must be the id of an account: 32 digits and letters from a to f, as the dashboard shows it")
+		} else if owner := owners["account "+c.Account]; owner != "" {
+			n.bad("is that of actions.%s as well: two would have two budgets for it, and undo each other's bans. Use one action for each account: all jails can name it", owner)
+		} else if c.Account != "" {
+			owners["account "+c.Account] = a.Name
 		}
 	} else {
 		t.missing("account", "required: the id of the account, as the dashboard shows it")
@@ -91,15 +95,10 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 		t.missing("token_file", "required: the file with an API token, or the name of a credential")
 	}
 	c.readMode(t)
-	at := t.path
 	if n, ok := t.get("list"); ok && !c.AccessRules {
-		at = n.path
 		if c.List, ok = n.text(); ok && !isListName(c.List) {
 			n.bad("must be 1 to 50 lower-case letters, digits and _")
 		}
-	}
-	if !c.AccessRules {
-		t.own(at, "list", c.Account+"/"+c.List, a.Name, owners)
 	}
 	if n, ok := t.get("create_list"); ok {
 		c.Create, _ = n.flag()
@@ -147,9 +146,6 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 		if n, ok := t.get(x.key); ok {
 			*x.to, _ = n.whole(x.lo, x.hi)
 		}
-	}
-	if c.AccessRules {
-		c.ownRules(t, a.Name, owners)
 	}
 }
 

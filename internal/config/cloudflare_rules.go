@@ -37,21 +37,6 @@ func (c *Cloudflare) readMode(t named) {
 	}
 }
 
-// ownRules notes whose access rules an action works on.
-func (c *Cloudflare) ownRules(t named, action string, owners map[string]string) {
-	if len(c.Zones) == 0 {
-		t.own(t.path, "access rules of account", c.Account, action, owners)
-		return
-	}
-	for _, zone := range c.Zones {
-		at := t.path
-		if n, ok := t.get("zones"); ok {
-			at = n.path
-		}
-		t.own(at, "access rules of zone", zone, action, owners)
-	}
-}
-
 // RulesOf names whose access rules they are.
 func (c *Cloudflare) RulesOf() string {
 	switch len(c.Zones) {
