@@ -32,6 +32,23 @@ func Run(t *testing.T, newAction func(t *testing.T) actions.Action) {
 // RunSized is Run with another size of the large batch, for an action whose
 // bans are dear.
 func RunSized(t *testing.T, size int, newAction func(t *testing.T) actions.Action) {
+	RunWith(t, Suite{Large: size}, newAction)
+}
+
+// Suite is what an action may need otherwise than most.
+type Suite struct {
+	Large   int          // size of the large batch; 0: that of Run
+	Network netip.Prefix // an IPv6 network that it can ban; the zero value: a /62
+}
+
+// RunWith is Run for an action that can't ban networks of any length.
+func RunWith(t *testing.T, s Suite, newAction func(t *testing.T) actions.Action) {
+	if s.Large == 0 {
+		s.Large = large
+	}
+	if !s.Network.IsValid() {
+		s.Network = netip.MustParsePrefix("2001:db8:0:4::/62")
+	}
 	tests := []struct {
 		name string
 		f    func(*harness)
@@ -53,7 +70,7 @@ func RunSized(t *testing.T, size int, newAction func(t *testing.T) actions.Actio
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := &harness{T: t, action: newAction(t), large: size}
+			h := &harness{T: t, action: newAction(t), large: s.Large, network: s.Network}
 			t.Cleanup(func() {
 				if err := h.action.Close(); err != nil {
 					t.Error("Close: ", err)
@@ -68,8 +85,9 @@ func RunSized(t *testing.T, size int, newAction func(t *testing.T) actions.Actio
 // harness is an action with helpers that fail the test.
 type harness struct {
 	*testing.T
-	action actions.Action
-	large  int
+	action  actions.Action
+	large   int
+	network netip.Prefix
 }
 
 func (h *harness) prepare() {
@@ -126,13 +144,13 @@ func (h *harness) holds(want []actions.Entry) {
 }
 
 // kinds has one target of each kind that bans have.
-func kinds(left time.Duration) []actions.Entry {
+func (h *harness) kinds(left time.Duration) []actions.Entry {
 	return []actions.Entry{
 		{Target: netip.MustParsePrefix("192.0.2.1/32"), Left: left},
 		{Target: netip.MustParsePrefix("2001:db8:0:1::/64"), Left: left},
 		{Target: netip.MustParsePrefix("2001:db8:0:2::3/128"), Left: left},
 		{Target: netip.MustParsePrefix("203.0.113.0/24"), Left: left},
-		{Target: netip.MustParsePrefix("2001:db8:0:4::/62"), Left: left},
+		{Target: h.network, Left: left},
 	}
 }
 
@@ -145,45 +163,45 @@ func targets(entries []actions.Entry) []netip.Prefix {
 }
 
 func add(h *harness) {
-	h.apply(kinds(hour), nil)
-	h.holds(kinds(hour))
+	h.apply(h.kinds(hour), nil)
+	h.holds(h.kinds(hour))
 }
 
 func addTwice(h *harness) {
-	h.apply(kinds(hour), nil)
-	h.apply(kinds(hour), nil)
-	h.holds(kinds(hour))
+	h.apply(h.kinds(hour), nil)
+	h.apply(h.kinds(hour), nil)
+	h.holds(h.kinds(hour))
 }
 
 func changeTime(h *harness) {
 	for _, left := range []time.Duration{hour, 48 * hour, 10 * time.Minute, 400 * 24 * hour} {
-		h.apply(kinds(left), nil)
-		h.holds(kinds(left))
+		h.apply(h.kinds(left), nil)
+		h.holds(h.kinds(left))
 	}
 }
 
 func noTimeLeft(h *harness) {
-	h.apply(append(kinds(0)[:2], kinds(-time.Second)[2:]...), nil)
+	h.apply(append(h.kinds(0)[:2], h.kinds(-time.Second)[2:]...), nil)
 	h.holds(nil)
 }
 
 func remove(h *harness) {
-	h.apply(kinds(hour), nil)
-	h.apply(nil, targets(kinds(0))[1:])
-	h.holds(kinds(hour)[:1])
+	h.apply(h.kinds(hour), nil)
+	h.apply(nil, targets(h.kinds(0))[1:])
+	h.holds(h.kinds(hour)[:1])
 }
 
 func removeAbsent(h *harness) {
-	h.apply(kinds(hour)[:1], nil)
-	h.apply(nil, targets(kinds(0)))
-	h.apply(nil, targets(kinds(0)))
+	h.apply(h.kinds(hour)[:1], nil)
+	h.apply(nil, targets(h.kinds(0)))
+	h.apply(nil, targets(h.kinds(0)))
 	h.holds(nil)
 }
 
 func removeAndAdd(h *harness) {
-	h.apply(kinds(hour)[:1], nil)
-	h.apply(kinds(hour)[1:], targets(kinds(0))[:1])
-	h.holds(kinds(hour)[1:])
+	h.apply(h.kinds(hour)[:1], nil)
+	h.apply(h.kinds(hour)[1:], targets(h.kinds(0))[:1])
+	h.holds(h.kinds(hour)[1:])
 }
 
 // until polls a condition.
@@ -203,17 +221,17 @@ func (h *harness) until(what string, ok func() bool) {
 
 func expire(h *harness) {
 	long := []actions.Entry{{Target: netip.MustParsePrefix("198.51.100.1/32"), Left: hour}}
-	h.apply(append(kinds(time.Second), long...), nil)
+	h.apply(append(h.kinds(time.Second), long...), nil)
 	h.until("the short bans end", func() bool { return len(h.list()) == 1 })
 	h.holds(long)
 }
 
 func removeExpired(h *harness) {
-	h.apply(kinds(time.Microsecond), nil) // less than a clock may tell, and not "for good"
+	h.apply(h.kinds(time.Microsecond), nil) // less than a clock may tell, and not "for good"
 	h.until("the bans end", func() bool { return len(h.list()) == 0 })
-	h.apply(nil, targets(kinds(0)))
-	h.apply(kinds(hour), nil)
-	h.holds(kinds(hour))
+	h.apply(nil, targets(h.kinds(0)))
+	h.apply(h.kinds(hour), nil)
+	h.holds(h.kinds(hour))
 }
 
 // mixed returns n different targets of all kinds.
@@ -248,22 +266,22 @@ func largeBatch(h *harness) {
 }
 
 func prepareTwice(h *harness) {
-	h.apply(kinds(hour), nil)
+	h.apply(h.kinds(hour), nil)
 	h.prepare()
 	h.prepare()
-	h.holds(kinds(hour))
+	h.holds(h.kinds(hour))
 }
 
 func reopen(h *harness) {
-	h.apply(kinds(hour), nil)
+	h.apply(h.kinds(hour), nil)
 	for range 2 {
 		if err := h.action.Close(); err != nil {
 			h.Fatal("Close: ", err)
 		}
 	}
 	h.prepare()
-	h.holds(kinds(hour))
-	h.apply(nil, targets(kinds(0)))
+	h.holds(h.kinds(hour))
+	h.apply(nil, targets(h.kinds(0)))
 	h.holds(nil)
 }
 
@@ -273,10 +291,10 @@ func cancelled(h *harness) {
 	if err := h.action.Prepare(ctx); err == nil {
 		h.Error("Prepare with a cancelled context returned nil")
 	}
-	if err := h.action.Apply(ctx, kinds(hour), nil); err == nil {
+	if err := h.action.Apply(ctx, h.kinds(hour), nil); err == nil {
 		h.Error("Apply with a cancelled context returned nil")
 	}
 	h.prepare()
-	h.apply(kinds(hour), nil)
-	h.holds(kinds(hour))
+	h.apply(h.kinds(hour), nil)
+	h.holds(h.kinds(hour))
 }

@@ -20,6 +20,8 @@ type Action struct {
 	log    *slog.Logger
 	client *client
 	ledger *ledger
+	scope  scope     // of access rules
+	parts  []*Action // that do the work, one for each zone with access rules; none: this one does
 
 	look      time.Duration // how long to wait for an operation at first
 	tidyEvery time.Duration // between removals of what is over
@@ -38,11 +40,17 @@ type Action struct {
 	learned learned
 	wrote   time.Time // when the last write ended
 	tidied  time.Time // when Run has last removed anything
+	tidyErr error     // why it could not, the last time
 	reread  bool      // List is to read the list
-	beside  int       // items that the account's other lists hold
-	unused  bool      // no rule uses the list, which was said
+	readAt  time.Time // when it was last read
+
+	unhurried bool // there is time to wait for requests of access rules
+
+	beside  int  // items that the account's other lists hold
+	unused  bool // no rule uses the list, which was said
 	stats   Stats
 	leases  map[string]Lease // by zone
+	refuses Lease            // of a zone whose access rules the token is not for; its Err is nil: it is
 
 	found chan struct{} // closed once the list was found
 }
@@ -52,6 +60,7 @@ type want struct {
 	until time.Time
 	asked time.Time // when it was first
 	by    time.Time // until when others ban it, in our place; zero: nobody does
+	check time.Time // when to look whether a rule that was another host's is still there; zero: never
 }
 
 // learned is how much room there is as a refusal has shown, for a time.
@@ -71,6 +80,7 @@ type Stats struct {
 	Waiting  int    // bans that waited for the budget at the last write
 	Removed  uint64 // items that were removed as their time was over
 	Unused   bool   // no rule uses the list
+	Overdue  int    // items of ours that are long over and can't be removed
 }
 
 var (
@@ -86,19 +96,29 @@ func New(o Options) (*Action, error) {
 	if err := o.fillIn(); err != nil {
 		return nil, err
 	}
-	a := &Action{
-		opt: o, log: o.Log, ledger: newLedger(o.Budget, o.now), look: firstLook, tidyEvery: tidyEvery,
-		work: make(chan struct{}, 1), wake: make(chan struct{}, 1), rule: make(chan struct{}, 1),
-		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{}, refused: refusals{},
-		leases: map[string]Lease{}, found: make(chan struct{}),
-	}
+	ledger := newLedger(o.Budget, o.now)
+	ledger.perRule = o.AccessRules
+	a := blank(o, ledger, make(chan struct{}, 1))
 	if o.Memory != "" {
 		if err := a.ledger.load(o.Memory); err != nil {
 			a.log.Warn("what is left of the budgets for Cloudflare is not known: they count from now on", slog.Any("err", err))
 		}
 	}
 	a.client = newClient(&a.opt, a.ledger)
+	if o.AccessRules {
+		a.useZones()
+	}
 	return a, nil
+}
+
+// blank is an action that knows nothing yet.
+func blank(o Options, l *ledger, work chan struct{}) *Action {
+	return &Action{
+		opt: o, log: o.Log, ledger: l, look: firstLook, tidyEvery: tidyEvery,
+		work: work, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1),
+		cache: &cache{items: map[netip.Prefix]*item{}}, wanted: map[netip.Prefix]want{}, refused: refusals{},
+		leases: map[string]Lease{}, found: make(chan struct{}),
+	}
 }
 
 // begin waits until nobody else works on the list.
@@ -117,6 +137,9 @@ func (a *Action) begin(ctx context.Context) (end func(), err error) {
 // Prepare implements [actions.Action]: it looks for the list, and has the next List
 // read it.
 func (a *Action) Prepare(ctx context.Context) error {
+	if len(a.parts) > 0 {
+		return a.prepareZones(ctx)
+	}
 	end, err := a.begin(ctx)
 	if err != nil {
 		return err
@@ -136,6 +159,9 @@ func (a *Action) Check(ctx context.Context) error {
 
 // findList finds the list, or makes it.
 func (a *Action) findList(ctx context.Context, create bool) error {
+	if a.opt.AccessRules {
+		return nil // they are always there
+	}
 	l, all, err := a.client.findList(ctx, a.opt.List)
 	if err == nil && l == nil {
 		if !create {
@@ -185,11 +211,10 @@ func (a *Action) refresh(ctx context.Context) error {
 		id = a.listID
 		a.mu.Unlock()
 	}
-	raw, err := a.client.items(ctx, id, "")
+	c, err := a.read(ctx, id)
 	if err != nil {
 		return a.failed(err)
 	}
-	c := newCache(raw, a.opt.Instance)
 	now := a.time()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,7 +224,7 @@ func (a *Action) refresh(ctx context.Context) error {
 			it.until = w.until
 		}
 	}
-	a.cache, a.reread = c, false
+	a.cache, a.reread, a.readAt = c, false, a.opt.now()
 	signal(a.wake)
 	return nil
 }
@@ -219,6 +244,9 @@ func (a *Action) failed(err error) error {
 // LookAgain says that somebody may have taken out what this action counts on: the list
 // and the rules are looked at soon. It waits for nothing.
 func (a *Action) LookAgain() {
+	for _, z := range a.parts {
+		z.LookAgain()
+	}
 	a.mu.Lock()
 	a.cache.valid, a.tidied = false, time.Time{}
 	a.mu.Unlock()
@@ -234,13 +262,16 @@ func sameEnd(a, b time.Time) bool { return a.Sub(b).Abs() < time.Second }
 // what is known of it may be wrong; otherwise it is what was read then, with what was
 // written since.
 func (a *Action) List(ctx context.Context) ([]actions.Entry, error) {
+	if len(a.parts) > 0 {
+		return a.listZones(ctx)
+	}
 	end, err := a.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	a.mu.Lock()
-	fresh := a.cache.valid && !a.reread
+	fresh := a.cache.valid && (!a.reread || a.readLately(a.opt.now()))
 	a.mu.Unlock()
 	if !fresh {
 		if err := a.refresh(ctx); err != nil {
@@ -253,16 +284,23 @@ func (a *Action) List(ctx context.Context) ([]actions.Entry, error) {
 // anyMoment is what a ban has left that has ended and is still in the list.
 const anyMoment = time.Nanosecond
 
+// noEnd is listed in place of the time left of what is there otherwise than it should
+// be: whoever compares puts it right, or takes it out if it isn't wanted.
+const noEnd = time.Duration(0)
+
 // Known is List as far as it is known. It asks nobody, and may be called from any
 // goroutine.
 func (a *Action) Known() []actions.Entry {
+	if len(a.parts) > 0 {
+		return a.knownInZones()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.time()
 	entries := make([]actions.Entry, 0, a.cache.mine)
 	for p, it := range a.cache.items {
 		if it.mine {
-			entries = append(entries, actions.Entry{Target: p, Left: max(it.until.Sub(now), anyMoment)})
+			entries = append(entries, actions.Entry{Target: p, Left: it.left(now)})
 		}
 	}
 	for p, w := range a.wanted {
@@ -294,11 +332,14 @@ func (a *Action) coveredFor(p netip.Prefix, w want, now time.Time) (left time.Du
 
 // Held implements [actions.Holder], as far as it is known.
 func (a *Action) Held(ctx context.Context, target netip.Prefix) (actions.Entry, bool, error) {
+	if len(a.parts) > 0 {
+		return a.heldInZones(ctx, target)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.time()
 	if it := a.cache.items[target]; it != nil && it.mine {
-		return actions.Entry{Target: target, Left: max(it.until.Sub(now), anyMoment)}, true, ctx.Err()
+		return actions.Entry{Target: target, Left: it.left(now)}, true, ctx.Err()
 	}
 	if w, ok := a.wanted[target]; ok {
 		if left, yes := a.coveredFor(target, w, now); yes {
@@ -313,6 +354,9 @@ func (a *Action) Close() error { return nil }
 
 // Pause implements [actions.Paced].
 func (a *Action) Pause() time.Duration {
+	if len(a.parts) > 0 {
+		return a.pauseOfZones()
+	}
 	a.mu.Lock()
 	since := a.opt.now().Sub(a.wrote)
 	never := a.wrote.IsZero()
@@ -330,14 +374,17 @@ const learnedFor = time.Hour
 // Room implements [actions.Bounded]: what others hold in the account's lists is no
 // room of ours.
 func (a *Action) Room(netip.Prefix) (place string, size int) {
+	if len(a.parts) > 0 {
+		return a.roomInZones()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return "list " + a.opt.List, a.room()
+	return a.place(), a.room()
 }
 
 // room is how many items of ours fit. a.mu must be held.
 func (a *Action) room() int {
-	room := a.opt.Capacity - a.beside - (len(a.cache.items) - a.cache.mine)
+	room := a.opt.Capacity - a.beside - a.cache.notMine()
 	if l := a.learned; l.items > 0 && a.opt.now().Sub(l.at) < learnedFor {
 		room = min(room, l.items)
 	}
@@ -349,6 +396,9 @@ func (a *Action) Usage() []Usage { return a.ledger.usage() }
 
 // Stats returns the counts.
 func (a *Action) Stats() Stats {
+	if len(a.parts) > 0 {
+		return a.statsOfZones()
+	}
 	a.client.gate.mu.Lock()
 	sent := a.client.gate.sent
 	a.client.gate.mu.Unlock()
@@ -356,8 +406,9 @@ func (a *Action) Stats() Stats {
 	defer a.mu.Unlock()
 	s := a.stats
 	s.Unused = a.unused
-	s.Requests, s.Items, s.Others = sent, a.cache.mine, len(a.cache.items)-a.cache.mine
+	s.Requests, s.Items, s.Others = sent, a.cache.mine, a.cache.notMine()
 	now := a.time()
+	s.Overdue = a.overdue(now)
 	for p, w := range a.wanted {
 		if it := a.cache.items[p]; it == nil || !it.mine {
 			if _, yes := a.coveredFor(p, w, now); yes {

@@ -27,6 +27,15 @@ type change struct {
 // the budget has nothing left for is named by an [actions.WaitingError].
 func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.Prefix) error {
 	asked := a.opt.now() // what is left is from then on; others' work on the list may take long
+	if len(a.parts) > 0 {
+		return a.applyToZones(ctx, add, remove, asked)
+	}
+	return a.apply(ctx, add, remove, asked)
+}
+
+// apply is Apply for one list, or one scope of access rules. What is left of the bans
+// is from asked on.
+func (a *Action) apply(ctx context.Context, add []actions.Entry, remove []netip.Prefix, asked time.Time) error {
 	end, err := a.begin(ctx)
 	if err != nil {
 		return err
@@ -49,9 +58,9 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 	}
 
 	// Who is let go comes first: the others are a matter of how long.
-	got := a.takeChanges(len(removes) + len(adds))
-	defer func() { a.ledger.giveBack(got - a.spent) }()
 	slices.SortFunc(adds, func(x, y change) int { return compareWorth(x, y, now) })
+	got := a.afford(removes, adds)
+	defer func() { a.giveBack(got) }()
 	var waiting []netip.Prefix
 	removes, waiting = cut(removes, got, waiting, func(p netip.Prefix) netip.Prefix { return p })
 	adds, waiting = cut(adds, got-len(removes), waiting, func(c change) netip.Prefix { return c.target })
@@ -73,15 +82,6 @@ func (a *Action) Apply(ctx context.Context, add []actions.Entry, remove []netip.
 		waiting = append(waiting, c.target)
 	}
 	return result(append(rejected, more...), waiting)
-}
-
-// takeChanges takes up to n changes from the budget. What of them is not spent is to
-// be given back.
-func (a *Action) takeChanges(n int) (got int) {
-	a.spent = 0
-	got = a.ledger.change(n)
-	a.warnUsage()
-	return got
 }
 
 // cut leaves the first n of a list, and names the others.
@@ -123,8 +123,9 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration)
 		if left < tooShort {
 			continue
 		}
-		if !fits(p) {
-			rejected = append(rejected, actions.Rejection{Target: p, Err: fmt.Errorf("%w: an item is an IPv4 network of /%d to /32 or an IPv6 one of /%d to /128", actions.ErrUnsupported, shortest4, shortest6)})
+		if err := a.unfit(p, now); err != nil {
+			rejected = append(rejected, actions.Rejection{Target: p, Err: err})
+			delete(a.wanted, p)
 			continue
 		}
 		if err := a.refused.of(p, now); err != nil {
@@ -139,13 +140,15 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration)
 			}
 		}
 		w := want{until: now.Add(left), asked: now}
-		if was, ok := a.wanted[p]; ok && sameEnd(was.until, w.until) {
-			w.asked = was.asked
+		if was, ok := a.wanted[p]; ok {
+			if w.check = was.check; sameEnd(was.until, w.until) {
+				w.asked = was.asked
+			}
 		}
 		until, exact, covered := a.cache.cover(p, now)
 		it := a.cache.items[p]
 		switch {
-		case it != nil && it.mine && it.until.Equal(w.until.Truncate(time.Second)), it != nil && it.mine && it.until.Equal(w.until):
+		case it != nil && it.mine && !it.wrong && (it.until.Equal(w.until.Truncate(time.Second)) || it.until.Equal(w.until)):
 			it.until = w.until
 		case covered && covers(until, exact, w.until) && (it == nil || !it.mine):
 			w.by = until // which Run looks after
@@ -202,6 +205,10 @@ func (a *Action) inTheWay(adds []change, removes int, now time.Time) (over []net
 // addItems writes items. It names those that Cloudflare refuses, and those that have to
 // come later, as there are more of these.
 func (a *Action) addItems(ctx context.Context, adds []change) (rejected []actions.Rejection, later []change, err error) {
+	if a.opt.AccessRules {
+		rejected, err = a.addRules(ctx, adds)
+		return rejected, nil, err
+	}
 	for part := range slices.Chunk(adds, maxBatch) {
 		refused, rest, err := a.addPart(ctx, part)
 		rejected, later = append(rejected, refused...), append(later, rest...)

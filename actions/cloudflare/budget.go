@@ -105,6 +105,9 @@ func (b *bucket) crossed(now time.Time) int {
 type ledger struct {
 	now func() time.Time
 
+	// perRule: each change is a request, and none of a list.
+	perRule bool
+
 	mu       sync.Mutex
 	requests *bucket
 	changes  *bucket
@@ -135,7 +138,7 @@ func (l *ledger) request(write bool) (wait time.Duration) {
 	defer l.mu.Unlock()
 	now := l.now()
 	wait = l.requests.wait(1, now)
-	if inWrites := l.writes.wait(1, now); write {
+	if inWrites := l.writes.wait(1, now); write && !l.perRule {
 		wait = max(wait, inWrites)
 	}
 	if wait > 0 {
@@ -144,7 +147,7 @@ func (l *ledger) request(write bool) (wait time.Duration) {
 	l.keep(now, false)
 	l.unsaved++
 	l.requests.tokens--
-	if write {
+	if write && !l.perRule {
 		l.writes.tokens--
 	}
 	return 0
@@ -185,6 +188,9 @@ func (l *ledger) ready() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	if l.perRule {
+		return l.requests.wait(enough, now)
+	}
 	return max(l.requests.wait(enough, now), l.writes.wait(2, now), l.changes.wait(1, now))
 }
 
@@ -193,7 +199,11 @@ func (l *ledger) usage() []Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	return []Usage{l.requests.usage(now), l.writes.usage(now), l.changes.usage(now)}
+	var list []Usage
+	for _, b := range l.limits() {
+		list = append(list, b.usage(now))
+	}
+	return list
 }
 
 // crossed calls f for each budget whose use is to be warned of.
@@ -201,9 +211,25 @@ func (l *ledger) crossed(f func(u Usage, percent int)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	for _, b := range []*bucket{l.requests, l.writes, l.changes} {
+	for _, b := range l.limits() {
 		if share := b.crossed(now); share > 0 {
 			f(b.usage(now), share)
 		}
 	}
+}
+
+// limits are the buckets that something is taken from.
+func (l *ledger) limits() []*bucket {
+	if l.perRule {
+		return []*bucket{l.requests}
+	}
+	return []*bucket{l.requests, l.writes, l.changes}
+}
+
+// requestsLeft is how many requests can be made at once.
+func (l *ledger) requestsLeft() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requests.fill(l.now())
+	return int(max(0, l.requests.tokens))
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cloudflare/cloudflare-go/v7/firewall"
 	"github.com/cloudflare/cloudflare-go/v7/option"
 	"github.com/cloudflare/cloudflare-go/v7/rules"
 	"github.com/cloudflare/cloudflare-go/v7/rulesets"
@@ -33,6 +34,7 @@ type client struct {
 	gate    *gate
 	lists   *rules.ListService
 	rules   *rulesets.RulesetService
+	access  *firewall.AccessRuleService
 }
 
 func newClient(o *Options, l *ledger) *client {
@@ -49,7 +51,7 @@ func newClient(o *Options, l *ledger) *client {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}),
 	}
-	c.lists, c.rules = rules.NewListService(opts...), rulesets.NewRulesetService(opts...)
+	c.lists, c.rules, c.access = rules.NewListService(opts...), rulesets.NewRulesetService(opts...), firewall.NewAccessRuleService(opts...)
 	return c
 }
 

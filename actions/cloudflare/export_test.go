@@ -3,7 +3,11 @@ package cloudflare
 import "time"
 
 // Quicken shortens the pauses, for tests in real time.
-func (a *Action) Quicken(d time.Duration) { a.look, a.tidyEvery = d, d }
+func (a *Action) Quicken(d time.Duration) {
+	for _, z := range append(a.parts, a) {
+		z.look, z.tidyEvery = d, d
+	}
+}
 
 var (
 	ParseTag = parseTag

@@ -21,7 +21,8 @@ import (
 // host is one daemon's worth of an account that several share.
 type host struct {
 	name   string
-	memory string               // path of what is left of its budgets
+	memory string // path of what is left of its budgets
+	change func(*cloudflare.Options)
 	wanted map[string]time.Time // bans, as a state file would keep them
 	action *cloudflare.Action
 	rec    *actions.Reconciler
@@ -33,7 +34,9 @@ type host struct {
 func (h *host) boot(t *testing.T, s *fake.Server, log *slog.Logger) {
 	h.action = newAction(t, s, func(o *cloudflare.Options) {
 		o.Instance, o.Log, o.Budget, o.Memory = h.name, log, runBudget(), h.memory
-		leased(o)
+		if leased(o); h.change != nil {
+			h.change(o)
+		}
 		o.Token = func() (string, error) { return fake.Secret + h.name, nil }
 	})
 	h.rec = actions.NewReconciler(actions.Options{

@@ -14,6 +14,21 @@ type item struct {
 	ours  bool   // it has the product's tag
 	mine  bool   // and the instance's
 	until time.Time
+
+	// Of access rules, which may do something else than ban.
+	wrong  bool // it is mine, and doesn't do what it should
+	weak   bool // it does less than ours would
+	allows bool // it lets through
+}
+
+// left is how long what is mine has left.
+func (i *item) left(now time.Time) time.Duration {
+	if left := i.until.Sub(now); left > 0 && i.wrong {
+		return noEnd
+	} else if left > 0 {
+		return left
+	}
+	return anyMoment
 }
 
 // over reports whether the time of an item of ours is over.
@@ -31,6 +46,9 @@ type cache struct {
 
 // size is how many items the list should have.
 func (c *cache) size() int { return len(c.items) + c.other }
+
+// notMine is how many of them are not this instance's.
+func (c *cache) notMine() int { return c.size() - c.mine }
 
 // pages is how many requests it takes to read it.
 func (c *cache) pages() int { return 1 + c.size()/perPage }
@@ -81,7 +99,7 @@ func (c *cache) drop(p netip.Prefix) {
 // target would be.
 func (c *cache) cover(target netip.Prefix, now time.Time) (until time.Time, exact, yes bool) {
 	for p, it := range c.others.Supernets(target) {
-		if it.over(now) {
+		if it.over(now) || it.allows || it.weak && p != target {
 			continue
 		}
 		end := it.until

@@ -126,6 +126,12 @@ func (a *Action) renewed(ctx context.Context, zone string) (l Lease, err error) 
 	if found == nil && !a.hasList() {
 		return Lease{}, errNoList
 	}
+	a.mu.Lock()
+	overdue := a.overdue(now)
+	a.mu.Unlock()
+	if overdue > 0 {
+		return Lease{}, &overdueError{overdue}
+	}
 	if err := a.client.putRule(ctx, zone, set, id, r); err != nil {
 		return Lease{}, err
 	}
@@ -144,8 +150,12 @@ func (a *Action) hasList() bool {
 // maxAhead is how far beyond ours the deadline of another host may be.
 const maxAhead = 24 * time.Hour
 
-// Leases are the rules of the zones.
+// Leases are the rules of the zones. With access rules, which have none, they are those
+// zones that refuse the token, while others don't.
 func (a *Action) Leases() []Lease {
+	if a.opt.AccessRules {
+		return a.refusing()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var list []Lease
@@ -157,12 +167,12 @@ func (a *Action) Leases() []Lease {
 	return list
 }
 
-// Lapsed is a zone whose rule keeps nobody away, as far as is known; "": there is
+// Lapsed is a zone whose rule keeps nobody away, or that refuses rules, as far as is known; "": there is
 // none.
 func (a *Action) Lapsed() (zone string) {
 	now := a.time()
 	for _, l := range a.Leases() {
-		if l.Off || l.Deadline.Before(now) {
+		if a.opt.AccessRules || l.Off || l.Deadline.Before(now) {
 			return l.Zone
 		}
 	}

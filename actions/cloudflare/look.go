@@ -9,6 +9,9 @@ import (
 // is a sentence; wrong ones are of what keeps bans from being enforced. Whether the
 // token may change what it can read can't be told by reading.
 func (a *Action) Look(ctx context.Context) (found, wrong []string) {
+	if a.opt.AccessRules {
+		return a.lookAtScopes(ctx)
+	}
 	l, all, err := a.client.findList(ctx, a.opt.List)
 	switch {
 	case err != nil:

@@ -9,7 +9,8 @@ import (
 	"github.com/tailban/tailban/actions"
 )
 
-// Options of an Action. Account, Token, List and Instance are required.
+// Options of an Action. Account, Token, List and Instance are required, List not for
+// access rules.
 type Options struct {
 	API      string                 // without a slash at the end; "": DefaultAPI
 	Account  string                 // its id
@@ -17,6 +18,11 @@ type Options struct {
 	List     string                 // name of the list
 	Create   bool                   // make the list if it isn't there
 	Instance string                 // who we are, among those who use the list
+
+	// AccessRules has bans be IP access rules instead of items of a list: of each of the
+	// Zones or, without any, of the account. They do what RuleAction says, and have no
+	// lease. List and Create are of no use then.
+	AccessRules bool
 
 	// Zones are those that a rule is kept in that blocks what is in the list, until a
 	// deadline that is renewed; none: somebody else sees to that.
@@ -48,7 +54,7 @@ const (
 func (o *Options) now() time.Time { return o.Now() }
 
 func (o *Options) fillIn() error {
-	if o.Account == "" || o.Token == nil || o.List == "" || !isInstance(o.Instance) {
+	if o.Account == "" || o.Token == nil || o.List == "" && !o.AccessRules || !isInstance(o.Instance) {
 		return errors.New("account, token, list and instance are required")
 	}
 	if o.API == "" {
@@ -62,6 +68,9 @@ func (o *Options) fillIn() error {
 	}
 	if o.RuleAction == "" {
 		o.RuleAction = RuleBlock
+	}
+	if o.Capacity <= 0 && o.AccessRules {
+		o.Capacity = DefaultAccessCapacity
 	}
 	if o.Capacity <= 0 {
 		o.Capacity = DefaultCapacity

@@ -14,6 +14,9 @@ func (a *Action) removeItems(ctx context.Context, targets []netip.Prefix, patien
 	if len(targets) == 0 {
 		return nil
 	}
+	if a.opt.AccessRules {
+		return a.removeRules(ctx, targets, still)
+	}
 	if err := a.findIDs(ctx, targets, !patient); err != nil {
 		return err
 	}

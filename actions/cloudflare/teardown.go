@@ -16,18 +16,23 @@ func (a *Action) Teardown(ctx context.Context) (existed bool, err error) {
 // Clear is Teardown, and returns how many items there were. A list that isn't there
 // holds none.
 func (a *Action) Clear(ctx context.Context) (removed int, err error) {
+	if len(a.parts) > 0 {
+		return a.inZones(func(z *Action) (int, error) { return z.Clear(ctx) })
+	}
 	end, err := a.begin(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer end()
-	l, _, err := a.client.findList(ctx, a.opt.List)
-	if err != nil || l == nil {
-		return 0, err
+	if !a.opt.AccessRules {
+		l, _, err := a.client.findList(ctx, a.opt.List)
+		if err != nil || l == nil {
+			return 0, err
+		}
+		a.mu.Lock()
+		a.listID = l.id
+		a.mu.Unlock()
 	}
-	a.mu.Lock()
-	a.listID = l.id
-	a.mu.Unlock()
 	if err := a.refresh(ctx); err != nil {
 		return 0, err
 	}

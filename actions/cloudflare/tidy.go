@@ -25,6 +25,9 @@ const (
 // enforced in our place until theirs was over, until ctx is done, which is success.
 // Beside it the reconciler may use the action. No failure ends it.
 func (a *Action) Run(ctx context.Context) error {
+	if len(a.parts) > 0 {
+		return a.runZones(ctx)
+	}
 	rest := a.tidyEvery
 	for ctx.Err() == nil {
 		if wait, any := a.nextTidy(); !any || wait > 0 {
@@ -32,6 +35,7 @@ func (a *Action) Run(ctx context.Context) error {
 			continue
 		}
 		_, err := a.tidy(ctx, othersGrace)
+		a.noteTidied(ctx, err)
 		if err == nil || errors.Is(err, errLater) {
 			rest = a.tidyEvery
 			continue
@@ -63,7 +67,7 @@ func (a *Action) awaitWork(ctx context.Context, wait time.Duration, any bool) {
 func (a *Action) nextTidy() (wait time.Duration, any bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.listID == "" {
+	if a.listID == "" && !a.opt.AccessRules {
 		return 0, false // the reconciler looks for it
 	}
 	var next time.Time
@@ -80,9 +84,12 @@ func (a *Action) nextTidy() (wait time.Duration, any bool) {
 			soonest(it.until.Add(othersGrace))
 		}
 	}
-	for _, w := range a.wanted {
+	for p, w := range a.wanted {
 		if !w.by.IsZero() && w.by.Before(w.until) {
-			soonest(w.by)
+			soonest(a.leftToOwner(p, w.by))
+		}
+		if !w.check.IsZero() && w.check.Before(w.until) {
+			soonest(w.check)
 		}
 	}
 	now := a.time()
@@ -106,6 +113,9 @@ func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
 		a.wanted[p] = w
 		return false
 	}
+	if a.leftToOwner(p, now).After(now) {
+		return false
+	}
 	if a.opt.Protected != nil {
 		if _, yes := a.opt.Protected(p); yes {
 			return false // the reconciler takes it back
@@ -126,7 +136,10 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	a.tidied = a.opt.now()
 	a.mu.Unlock()
 	// Others may have prolonged what is theirs, or taken over what was ours.
-	if err := a.refresh(ctx); err != nil {
+	if err := a.review(ctx); err != nil {
+		return 0, err
+	}
+	if err := a.checkTaken(ctx); err != nil {
 		return 0, err
 	}
 	now := a.time()
@@ -151,8 +164,8 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 		}
 	}
 	a.mu.Unlock()
-	got := a.takeChanges(len(gone) + len(adds))
-	defer func() { a.ledger.giveBack(got - a.spent) }()
+	got := a.afford(gone, adds)
+	defer func() { a.giveBack(got) }()
 	adds, _ = cut(adds, got, nil, func(c change) netip.Prefix { return c.target })
 	gone, _ = cut(gone, got-len(adds), nil, func(p netip.Prefix) netip.Prefix { return p })
 	before := a.count(gone)
@@ -190,6 +203,10 @@ func (a *Action) count(targets []netip.Prefix) (n int) {
 // Sweep removes everything of ours that is over, whoever put it in, and returns how
 // much that was.
 func (a *Action) Sweep(ctx context.Context) (removed int, err error) {
+	if len(a.parts) > 0 {
+		return a.inZones(func(z *Action) (int, error) { return z.Sweep(ctx) })
+	}
+	a.unhurried = true
 	end, err := a.begin(ctx)
 	if err == nil {
 		err = a.findList(ctx, false)

@@ -56,7 +56,7 @@ of lists and rules; nothing is changed there.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkTokens(cfg, who), checkNotify(cfg, who)) {
+			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkTokens(cfg, who), checkInstances(cfg, hostName()), checkNotify(cfg, who)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
 			if err := describe(p.Out, *path, cfg); err != nil || !online {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/tailban/tailban/actions/cloudflare"
@@ -30,6 +31,10 @@ func clearEdge(ctx context.Context, p *Process, a *config.Action) error {
 	n, err := edge.Clear(ctx)
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)
+	}
+	if c := a.Cloudflare; c.AccessRules {
+		fmt.Fprintf(p.Out, "%s of action %s removed from %s\n", plural(n, "access rule"), a.Name, c.RulesOf())
+		return nil
 	}
 	fmt.Fprintf(p.Out, "%s of action %s removed from list %s at Cloudflare\n", plural(n, "ban"), a.Name, a.Cloudflare.List)
 	return nil
@@ -82,6 +87,36 @@ func checkTokens(c *config.Config, user *access.User) (warnings []config.Problem
 			at.Msg = text
 			warnings = append(warnings, at)
 		}
+	}
+	return warnings
+}
+
+// hostName is this host's name; "": it has none.
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// checkInstances warns of names that other hosts have as well.
+func checkInstances(c *config.Config, host string) (warnings []config.Problem) {
+	for i := range c.Actions {
+		a := &c.Actions[i]
+		if a.Cloudflare == nil {
+			continue
+		}
+		name, key := a.Cloudflare.Instance, "instance"
+		if name == "" {
+			name, key = host, "type"
+		}
+		if first, _, _ := strings.Cut(strings.ToLower(name), "."); first != "" && first != "localhost" {
+			continue
+		}
+		at := c.At(0, "actions", a.Name, key)
+		at.Msg = fmt.Sprintf("this host goes by %q at Cloudflare, as others may: two with one name remove each other's bans. Set an instance of its own", name)
+		warnings = append(warnings, at)
 	}
 	return warnings
 }

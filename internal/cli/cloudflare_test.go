@@ -185,3 +185,111 @@ func TestCheckOnline(t *testing.T) {
 		t.Errorf("with a wrong token it says\n%s", out)
 	}
 }
+
+// asRules has the configuration be of access rules, and puts some of ours and of
+// others in.
+func (c *cloud) asRules(zones string) {
+	c.Helper()
+	text, err := os.ReadFile(c.path)
+	if err != nil {
+		c.Fatal(err)
+	}
+	config, _, _ := strings.Cut(string(text), "zones = ")
+	c.write(c.path, config+"mode = \"access_rules\"\n"+zones)
+	owner := fake.AccountID
+	if zones != "" {
+		owner = fake.ZoneID
+	}
+	tag := func(instance string, left time.Duration) string {
+		return "tailban/" + instance + " until=" + time.Now().Add(left).UTC().Format(time.RFC3339)
+	}
+	const over, runs = -time.Minute, time.Hour
+	for _, r := range []fake.Rule{
+		{Value: "192.0.2.1", Description: tag("web-1", over)}, {Value: "192.0.2.2", Description: tag("web-2", over)}, {Value: "192.0.2.3", Description: tag("web-1", runs)},
+		{Value: "192.0.2.4", Description: tag("web-2", runs)}, {Value: "192.0.2.5", Description: "by hand"},
+	} {
+		r.Action, r.Target = "block", "ip"
+		if _, err := c.double.AddForeignAccessRule(owner, r); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+func (c *cloud) rules(owner string) string {
+	var list []string
+	for _, r := range c.double.AccessRules(owner) {
+		list = append(list, r.Value)
+	}
+	return strings.Join(list, " ")
+}
+
+// TestSweepOfRules is TestSweep for access rules.
+func TestSweepOfRules(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ name, zones, owner, where string }{
+		{"of the account", "", fake.AccountID, "account " + fake.AccountID},
+		{"of a zone", fmt.Sprintf("zones = %q\n", fake.ZoneID), fake.ZoneID, "zone " + fake.ZoneID},
+	} {
+		for _, by := range []string{"configuration", "flags"} {
+			t.Run(x.name+" by "+by, func(t *testing.T) {
+				t.Parallel()
+				c := newCloud(t, fake.Options{})
+				c.asRules(x.zones)
+				args := []string{"cloudflare", "sweep", "-c", c.path}
+				if by == "flags" {
+					args = []string{"cloudflare", "sweep", "--account", fake.AccountID, "--token-file", c.token, "--api-base", c.url, "--access-rules"}
+					if x.zones != "" {
+						args = append(args, "--zone", fake.ZoneID)
+					}
+				}
+				out, _ := c.run(0, args...)
+				if want := "2 access rules that were over removed from Cloudflare " + x.where + "\n"; out != want {
+					t.Errorf("it says %q, want %q", out, want)
+				}
+				if got := c.rules(x.owner); got != "192.0.2.3 192.0.2.4 192.0.2.5" {
+					t.Errorf("the rules are %s", got)
+				}
+			})
+		}
+	}
+	c := newCloud(t, fake.Options{})
+	for _, args := range [][]string{{"--access-rules"}, {"--account", fake.AccountID, "--token-file", c.token, "--zone", fake.ZoneID}} {
+		if _, notes := c.run(2, append([]string{"cloudflare", "sweep", "-c", c.path}, args...)...); !strings.Contains(notes, "--zone is for --access-rules") {
+			t.Errorf("%v says %q", args, notes)
+		}
+	}
+}
+
+// TestTeardownOfRules is TestTeardownAtTheEdge for access rules.
+func TestTeardownOfRules(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, fake.Options{})
+	c.asRules("")
+	out, _ := c.run(0, "teardown", "-c", c.path, "--socket-dir", c.dir)
+	if want := "2 access rules of action edge removed from Cloudflare account " + fake.AccountID + "\n"; out != want {
+		t.Errorf("it says %q, want %q", out, want)
+	}
+	if got := c.rules(fake.AccountID); got != "192.0.2.2 192.0.2.4 192.0.2.5" {
+		t.Errorf("the rules are %s", got)
+	}
+}
+
+// TestCheckOnlineOfRules is what is told of access rules, and that nothing is changed.
+func TestCheckOnlineOfRules(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t, fake.Options{Tokens: []fake.Token{{Secret: fake.Secret, Permissions: []fake.Permission{fake.AccessRead}}}})
+	c.asRules("")
+	out, _ := c.run(0, "check", "--online", "-c", c.path)
+	_, out, _ = strings.Cut(out, "At Cloudflare, for action edge\n")
+	if want := "  account " + fake.AccountID + " has 5 access rules, of 50000 that fit into the account\n"; out != want {
+		t.Errorf("it says\n%swant\n%s", out, want)
+	}
+	log, _ := c.double.Requests()
+	if len(log) != 1 || log[0].Method != "GET" {
+		t.Errorf("it has asked for %+v", log)
+	}
+	c.double.Change(func(o *fake.Options) { o.Tokens[0].Permissions = []fake.Permission{fake.ListsEdit} })
+	if out, _ := c.run(1, "check", "--online", "-c", c.path); !strings.Contains(out, "problem: cloudflare: list access rules of account "+fake.AccountID+": the token lacks the permission Account > Account Firewall Access Rules > Edit") {
+		t.Errorf("without the permission it says\n%s", out)
+	}
+}

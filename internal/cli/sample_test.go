@@ -120,6 +120,14 @@ func lossyStatus() *control.Status {
 			{Zone: "f4e0d0c0b0a000998877665544332211", Deadline: at(40 * minute), Off: true},
 		},
 	}
+	s.Budgets = append(s.Budgets,
+		control.Budget{Name: "edge: requests", Unit: "requests", Used: 131, Limit: 200},
+		control.Budget{Name: "edge: writes", Unit: "requests", Used: 12, Limit: 5_000},
+		control.Budget{Name: "edge: changed items", Unit: "items", Used: 40_208, Limit: 100_000})
+	rules := s.Actions[0]
+	rules.Name, rules.Cut, rules.Merged, rules.Programs = "rules", nil, nil, nil
+	rules.Edge = &control.EdgeStatus{Rules: "Cloudflare account 0a0b0c0d0e0f00112233445566778899", Items: 1_204, Others: 31, Covered: 2, Requests: 9_114, Changes: 3_208, Removed: 1_003}
+	s.Actions = append(s.Actions, rules)
 	file := &s.Logs[0]
 	file.Cut, file.Late, file.Gaps, file.GapBytes, file.Errors = 1, 1_204, 2, 3_400_000, 7
 	file.Files = append(file.Files,

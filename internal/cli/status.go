@@ -315,7 +315,14 @@ func actionsTable(st *control.Status) *table {
 		if g := x.Edge; g != nil {
 			t.note("%s", edgeText(g))
 			for _, l := range g.Leases {
+				if g.Rules != "" {
+					t.note("zone %s: refuses access rules", l.Zone)
+					continue
+				}
 				t.note("%s", leaseText(st.Now, &l))
+			}
+			if g.Overdue > 0 {
+				t.note("bans that are long over, and can't be removed: %s", words.Thousands(g.Overdue))
 			}
 			if g.Unused {
 				t.note("no rule at Cloudflare uses the list %s, so it keeps nobody away", g.List)
@@ -346,10 +353,15 @@ func arrivedText(a *control.ActionStatus) string {
 // edgeText tells of a list at Cloudflare.
 func edgeText(g *control.EdgeStatus) string {
 	text := fmt.Sprintf("list %s: %s of this host, %s of others", g.List, many(g.Items, "item"), words.Thousands(g.Others))
+	changes := fmt.Sprintf("writes: %s, items changed: %s", words.Thousands(g.Writes), words.Thousands(g.Changes))
+	if g.Rules != "" {
+		text = fmt.Sprintf("access rules of %s: %s of this host, %s of others", g.Rules, words.Thousands(g.Items), words.Thousands(g.Others))
+		changes = "of these changes: " + words.Thousands(g.Changes)
+	}
 	if g.Covered > 0 {
 		text += fmt.Sprintf(", which ban %s of its targets", words.Thousands(g.Covered))
 	}
-	text += fmt.Sprintf("; requests: %s, writes: %s, items changed: %s", words.Thousands(g.Requests), words.Thousands(g.Writes), words.Thousands(g.Changes))
+	text += fmt.Sprintf("; requests: %s, %s", words.Thousands(g.Requests), changes)
 	if g.Waiting > 0 {
 		text += "; changes that wait for the budget: " + words.Thousands(g.Waiting)
 	}

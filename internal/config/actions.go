@@ -27,7 +27,7 @@ func actionKeys() map[string][]string {
 		"expires": programs, "batch": programs, "timeout": programs, "concurrency": programs,
 		"table": {TypeNftables}, "protect_table": {TypeNftables}, "merge": {TypeNftables},
 		"account": edge, "token_file": edge, "create_list": edge, "instance": edge, "api_base": edge,
-		"zones": edge, "lease": edge, "rule_action": edge,
+		"mode": edge, "zones": edge, "lease": edge, "rule_action": edge,
 		"sync_every": edge, "capacity": edge, "requests": edge, "changes": edge,
 		"chain": {TypeIptables}, "sets": {TypeIptables}, "variant": {TypeIptables},
 	}

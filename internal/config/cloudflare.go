@@ -23,6 +23,10 @@ type Cloudflare struct {
 	Instance string        // who we are among those who use the list; "": the host's name
 	API      string        // where the API is; "": Cloudflare's
 
+	// AccessRules has bans be IP access rules: of the Zones or, without any, of the
+	// account. There is no list then, and no lease.
+	AccessRules bool
+
 	Zones      []string      // ids of those that a rule is kept in; none: somebody else sees to that
 	Lease      time.Duration // how long such a rule works without being renewed
 	RuleAction string        // what it does
@@ -65,7 +69,7 @@ func NewCloudflare(account, list, api string, token notify.Secret) (*Cloudflare,
 }
 
 // readCloudflare reads what is particular to Cloudflare. owners says which action
-// has a list.
+// has an account.
 func readCloudflare(t named, a *Action, env []string, owners map[string]string) {
 	c := &Cloudflare{
 		List: DefaultList, Lease: DefaultLease, RuleAction: RuleBlock, SyncEvery: DefaultSyncEvery, Capacity: DefaultCapacity, Requests: DefaultRequests, Changes: DefaultChanges,
@@ -77,6 +81,10 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 	if n, ok := t.get("account"); ok {
 		if c.Account, ok = n.text(); ok && !isID(c.Account) {
 			n.bad("must be the id of an account: 32 digits and letters from a to f, as the dashboard shows it")
+		} else if owner := owners["account "+c.Account]; owner != "" {
+			n.bad("is that of actions.%s as well: two would have two budgets for it, and undo each other's bans. Use one action for each account: all jails can name it", owner)
+		} else if c.Account != "" {
+			owners["account "+c.Account] = a.Name
 		}
 	} else {
 		t.missing("account", "required: the id of the account, as the dashboard shows it")
@@ -86,14 +94,12 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 	} else {
 		t.missing("token_file", "required: the file with an API token, or the name of a credential")
 	}
-	at := t.path
-	if n, ok := t.get("list"); ok {
-		at = n.path
+	c.readMode(t)
+	if n, ok := t.get("list"); ok && !c.AccessRules {
 		if c.List, ok = n.text(); ok && !isListName(c.List) {
 			n.bad("must be 1 to 50 lower-case letters, digits and _")
 		}
 	}
-	t.own(at, "list", c.Account+"/"+c.List, a.Name, owners)
 	if n, ok := t.get("create_list"); ok {
 		c.Create, _ = n.flag()
 	}
@@ -125,7 +131,7 @@ func readCloudflare(t named, a *Action, env []string, owners map[string]string) 
 			continue
 		}
 		x.read(n)
-		if _, given := t.table["zones"]; !given {
+		if _, given := t.table["zones"]; !given && !c.AccessRules {
 			n.bad("is about the rule that is kept in zones, and none are named")
 		}
 	}
@@ -188,6 +194,9 @@ func (c *Cloudflare) place() string {
 	if c.Instance != "" {
 		who = "instance " + c.Instance
 	}
+	if c.AccessRules {
+		return fmt.Sprintf("access rules of %s in %s", who, c.RulesOf())
+	}
 	return fmt.Sprintf("items of %s in list %s of Cloudflare account %s", who, c.List, c.Account)
 }
 
@@ -198,7 +207,7 @@ func (c *Cloudflare) problem() error {
 		return errors.New("it names no list")
 	case !isID(c.Account):
 		return fmt.Errorf("%q is no id of an account", c.Account)
-	case !isListName(c.List):
+	case !c.AccessRules && !isListName(c.List):
 		return fmt.Errorf("%q is no name of a list", c.List)
 	case !filepath.IsAbs(c.Token.Path) || c.Token.Text != "":
 		return errors.New("it names no file with a token")
@@ -230,7 +239,9 @@ func warnCloudflare(doc *document, c *Config) {
 		if !forwarded {
 			doc.warn(at.key("type"), "no client is known to come through Cloudflare: set trusted_proxies, and a log format with the forwarding header")
 		}
-		if len(a.Cloudflare.Zones) == 0 {
+		if a.Cloudflare.AccessRules {
+			warnAccessRules(doc, at)
+		} else if len(a.Cloudflare.Zones) == 0 {
 			doc.warn(at.key("type"), "bans here outlive a dead daemon: they are taken out at their time only while some tailban with this list runs. Name the zones, to have a rule there that lapses by itself")
 		}
 		short := func(path path, actions []string, ban []time.Duration) {

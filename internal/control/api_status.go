@@ -178,21 +178,23 @@ type ActionStatus struct {
 	Edge *EdgeStatus `json:"edge,omitempty"` // nil: it is none at an edge
 }
 
-// EdgeStatus is about a list at Cloudflare, and what was asked of it since the start,
+// EdgeStatus is about a list at Cloudflare, or access rules, and what was asked of it since the start,
 // or a reload that changed the action.
 type EdgeStatus struct {
 	List     string `json:"list"`
-	Items    int    `json:"items"`   // of this host
-	Others   int    `json:"others"`  // all others
-	Covered  int    `json:"covered"` // bans that items of others enforce
-	Waiting  int    `json:"waiting"` // changes that had to wait for the budget at the last write
-	Unused   bool   `json:"unused"`  // no rule uses the list
+	Rules    string `json:"rules,omitempty"` // whose access rules they are; "": it is a list
+	Items    int    `json:"items"`           // of this host
+	Others   int    `json:"others"`          // all others
+	Covered  int    `json:"covered"`         // bans that items of others enforce
+	Waiting  int    `json:"waiting"`         // changes that had to wait for the budget at the last write
+	Unused   bool   `json:"unused"`          // no rule uses the list
+	Overdue  int    `json:"overdue"`         // items that are long over and can't be removed
 	Requests uint64 `json:"requests"`
-	Writes   uint64 `json:"writes"`  // changes in bulk
+	Writes   uint64 `json:"writes"`  // changes in bulk; of access rules none
 	Changes  uint64 `json:"changes"` // of items, in them
 	Removed  uint64 `json:"removed"` // items whose time was over
 
-	Leases []Lease `json:"leases,omitempty"` // none: no rule is kept
+	Leases []Lease `json:"leases,omitempty"` // none: no rule is kept; of access rules, zones that refuse them
 }
 
 // Lease is the rule of a zone that blocks what is in the list.

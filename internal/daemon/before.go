@@ -83,7 +83,7 @@ func (d *daemon) placeBefore(p config.UsedPlace, now []config.Action, u *config.
 		if err != nil {
 			return nil, err
 		}
-		l.teardown = edge.Teardown
+		l.teardown = d.teardownEdge(edge, a)
 		return l, nil
 	}
 	place, err := KernelPlaceOf(a, now, &d.iptablesRuns, u.Foreign != nil)
@@ -171,6 +171,9 @@ func removal(a *config.Action) string {
 	case config.TypeCommand:
 		return fmt.Sprintf("%q for each target", a.Command.Unban)
 	case config.TypeCloudflare:
+		if a.Cloudflare.AccessRules {
+			return "in Cloudflare's dashboard, of the access rules of " + a.Cloudflare.RulesOf() + ", those whose notes begin with tailban/"
+		}
 		return "in Cloudflare's dashboard, in the list " + a.Cloudflare.List + ", the items whose comment begins with tailban/"
 	}
 	return ""

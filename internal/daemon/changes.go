@@ -216,7 +216,7 @@ func edgeSettings(a *config.Action) []setting {
 		c = *a.Cloudflare
 	}
 	return []setting{
-		{"account", c.Account}, {"token_file", c.Token.Path}, {"list", c.List}, {"create_list", strconv.FormatBool(c.Create)},
+		{"account", c.Account}, {"mode", c.Mode()}, {"token_file", c.Token.Path}, {"list", c.List}, {"create_list", strconv.FormatBool(c.Create)},
 		{"instance", c.Instance}, {"zones", strings.Join(c.Zones, ", ")}, {"lease", c.Lease.String()}, {"rule_action", c.RuleAction}, {"api_base", c.API}, {"sync_every", c.SyncEvery.String()}, {"capacity", strconv.Itoa(c.Capacity)},
 		{"requests", strconv.Itoa(c.Requests)}, {"changes", strconv.Itoa(c.Changes)},
 	}

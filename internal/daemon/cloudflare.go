@@ -31,9 +31,9 @@ func (d *daemon) useCloudflare(e *enforcer, a *config.Action, log *slog.Logger) 
 	if err != nil {
 		return fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	e.action, e.ends, e.edge = edge, edge.Run, edge
+	e.action, e.ends, e.edge = &edgeAction{Action: edge}, edge.Run, edge
 	e.beside = func() actions.Action { return knownAtEdge{edge} }
-	e.teardown = edge.Teardown
+	e.teardown = d.teardownEdge(edge, a)
 	return nil
 }
 
@@ -47,7 +47,7 @@ func (k knownAtEdge) List(ctx context.Context) ([]actions.Entry, error) { return
 func CloudflareOptions(a *config.Action, host string) cloudflare.Options {
 	c := a.Cloudflare
 	o := cloudflare.Options{
-		API: c.API, Account: c.Account, Token: c.Token.Read, List: c.List, Create: c.Create, Instance: c.Instance,
+		API: c.API, Account: c.Account, Token: c.Token.Read, List: c.List, Create: c.Create, Instance: c.Instance, AccessRules: c.AccessRules,
 		Zones: c.Zones, Lease: c.Lease, RuleAction: c.RuleAction, SyncEvery: c.SyncEvery, Capacity: c.Capacity, Budget: cloudflare.Budget{Requests: c.Requests, Changes: c.Changes},
 	}
 	if o.Instance == "" {
@@ -63,21 +63,28 @@ func (d *daemon) sameAtEdge(a, b *config.Action) bool {
 		return false
 	}
 	x, y := CloudflareOptions(a, d.Host), CloudflareOptions(b, d.Host)
-	return x.Account == y.Account && x.List == y.List && x.Instance == y.Instance
+	switch {
+	case x.Account != y.Account || x.Instance != y.Instance || x.AccessRules != y.AccessRules:
+		return false
+	case x.AccessRules:
+		return slices.Equal(slices.Sorted(slices.Values(x.Zones)), slices.Sorted(slices.Values(y.Zones)))
+	}
+	return x.List == y.List
 }
 
 func (d *daemon) edgeUsed(a *config.Action) bool {
 	return slices.ContainsFunc(d.enforcers(), func(e *enforcer) bool { return d.sameAtEdge(&e.config, a) })
 }
 
-// clearedAtEdge has those look again who use a list that another name's items were
-// taken out of: they may have counted on these, or on the rule.
+// clearedAtEdge has those look again who use a list, or access rules, that another
+// name's were taken out of: they may have counted on these, or on the rule.
 func (d *daemon) clearedAtEdge(a *config.Action) {
 	if a.Cloudflare == nil {
 		return
 	}
 	for _, e := range d.enforcers() {
-		if c := e.config.Cloudflare; e.edge != nil && c.Account == a.Cloudflare.Account && c.List == a.Cloudflare.List {
+		c := e.config.Cloudflare
+		if e.edge != nil && c.Account == a.Cloudflare.Account && c.AccessRules == a.Cloudflare.AccessRules && (c.AccessRules || c.List == a.Cloudflare.List) {
 			e.edge.LookAgain()
 		}
 	}
@@ -87,8 +94,11 @@ func (d *daemon) clearedAtEdge(a *config.Action) {
 func edgeStatus(a *control.ActionStatus, e *enforcer) {
 	s := e.edge.Stats()
 	a.Edge = &control.EdgeStatus{
-		List: e.config.Cloudflare.List, Items: s.Items, Others: s.Others, Covered: s.Covered, Waiting: s.Waiting, Unused: s.Unused,
+		List: e.config.Cloudflare.List, Items: s.Items, Others: s.Others, Covered: s.Covered, Waiting: s.Waiting, Unused: s.Unused, Overdue: s.Overdue,
 		Requests: s.Requests, Writes: s.Writes, Changes: s.Changes, Removed: s.Removed,
+	}
+	if c := e.config.Cloudflare; c.AccessRules {
+		a.Edge.List, a.Edge.Rules = "", c.RulesOf()
 	}
 	for _, l := range e.edge.Leases() {
 		x := control.Lease{Zone: l.Zone, Deadline: utc(l.Deadline), Off: l.Off}
@@ -106,6 +116,8 @@ func judgeLeases(a *control.ActionStatus, add func(kind, where, text string, sin
 	}
 	for _, l := range a.Edge.Leases {
 		switch {
+		case l.Err != "" && a.Edge.Rules != "":
+			add("failing", "action "+a.Name, "zone "+l.Zone+" refuses access rules, so bans are in force in the others only: "+l.Err, l.Since)
 		case l.Err != "":
 			text := "the rule of zone " + l.Zone + " can't be renewed"
 			if !l.Deadline.IsZero() {
@@ -140,10 +152,15 @@ func (d *daemon) whyThroughEdge(b *control.Ban, at *control.AtAction, e *enforce
 		return fmt.Sprintf("action %s does not hold the ban yet: it writes every %s, as far as its budget goes", e.name, config.FormatDuration(sync))
 	case e.edge.Stats().Unused:
 		return fmt.Sprintf("no rule at Cloudflare uses the list %s, so it keeps nobody away", e.config.Cloudflare.List)
+	case e.edge.Lapsed() != "" && e.config.Cloudflare.AccessRules:
+		return fmt.Sprintf("zone %s at Cloudflare refuses access rules: see tailban status", e.edge.Lapsed())
 	case e.edge.Lapsed() != "":
 		return fmt.Sprintf("the rule of zone %s at Cloudflare has lapsed, or is turned off: see tailban status", e.edge.Lapsed())
 	case b.LastSeen.Sub(b.Since) <= 2*sync+inFlight:
 		return "they came before Cloudflare had the ban"
+	}
+	if c := e.config.Cloudflare; c.AccessRules {
+		return fmt.Sprintf("an access rule of %s has it: does this site belong there, or does another rule there let it through?", c.RulesOf())
 	}
 	return fmt.Sprintf("the list %s has it: does a rule of this site block what is in it?", e.config.Cloudflare.List)
 }

@@ -111,6 +111,7 @@ func (d *daemon) makeActions(ctx context.Context) error {
 		if a.Kernel() { // programs may take long, and tell less
 			d.adoptFrom(ctx, e)
 		}
+		d.adoptAtEdge(e)
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (e *enforcer) start(d *daemon) {
 			}
 		}))
 	}
-	if e.edge != nil && len(e.config.Cloudflare.Zones) > 0 {
+	if e.edge != nil && e.config.Cloudflare.Leases() {
 		e.running = append(e.running, startPart(d.serving, func(ctx context.Context) {
 			if err := e.edge.RunLease(ctx); err != nil {
 				d.Log.Error("rules at the edge are no longer renewed", "action", e.name, "err", err)

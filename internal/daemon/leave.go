@@ -107,7 +107,7 @@ func (d *daemon) clearWhenFree(ctx context.Context, l *leaving, after, spared []
 	if d.isOver(l) {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, leaveFor)
+	limited, cancel := context.WithTimeout(ctx, leaveTime(a))
 	defer cancel()
 	err := d.clear(limited, l)
 	for wait := leavePause; err != nil && !errors.Is(err, actions.ErrPermanent) && limited.Err() == nil; wait *= 2 {

@@ -54,3 +54,11 @@ func decideAccess(a netip.Addr, sets ...accessSet) *accessRule {
 	}
 	return best
 }
+
+func (set *accessSet) forValue(value string) *accessRule {
+	i := slices.IndexFunc(set.rules, func(r *accessRule) bool { return r.value == value })
+	if i < 0 {
+		return nil
+	}
+	return set.rules[i]
+}

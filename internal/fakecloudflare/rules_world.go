@@ -130,3 +130,30 @@ func (s *Server) accessSet(ownerID string) (*accessSet, *account) {
 	}
 	return nil, nil
 }
+
+// EditAccessRule gives the rule for a value another mode and other notes, as a person
+// would. One that isn't there is passed over.
+func (s *Server) EditAccessRule(ownerID, value string, to Rule) {
+	now := s.lock()
+	defer s.mu.Unlock()
+	if set, _ := s.accessSet(ownerID); set != nil {
+		if r := set.forValue(value); r != nil {
+			r.mode, r.notes, r.modified = to.Action, to.Description, now
+		}
+	}
+}
+
+// RemoveAccessRule takes the rule for a value away, as a person would. One that isn't
+// there is passed over.
+func (s *Server) RemoveAccessRule(ownerID, value string) {
+	s.lock()
+	defer s.mu.Unlock()
+	set, a := s.accessSet(ownerID)
+	if set == nil {
+		return
+	}
+	if r := set.forValue(value); r != nil {
+		set.drop(r)
+		a.rulesUsed--
+	}
+}

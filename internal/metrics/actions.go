@@ -101,6 +101,7 @@ func edgeFamilies() []Family {
 			})},
 		{"tailban_edge_covered_bans", Gauge, label, "Bans that items of others enforce.", partOf(edge, func(e *control.EdgeStatus) int { return e.Covered })},
 		{"tailban_edge_waiting_changes", Gauge, label, "Changes that had to wait for the budget at the last write.", partOf(edge, func(e *control.EdgeStatus) int { return e.Waiting })},
+		{"tailban_edge_overdue_items", Gauge, label, "Items that are long over and can't be removed.", partOf(edge, func(e *control.EdgeStatus) int { return e.Overdue })},
 		{"tailban_edge_unused", Gauge, label, "1 if no rule uses the list, so that it keeps nobody away.",
 			actions(func(a *control.ActionStatus, put put) {
 				if a.Edge != nil {
@@ -113,7 +114,7 @@ func edgeFamilies() []Family {
 		{"tailban_edge_ended_items_total", Counter, label, "Items that were removed as their time was over.", partOf(edge, func(e *control.EdgeStatus) uint64 { return e.Removed })},
 		{"tailban_edge_lease_deadline_timestamp_seconds", Gauge, zone, "When the rule of a zone lapses unless it is renewed; missing if that is not known.",
 			leases(func(l *control.Lease, action string, put put) { unless0(put, l.Deadline, action, l.Zone) })},
-		{"tailban_edge_lease_failing", Gauge, zone, "1 if the rule can't be renewed.",
+		{"tailban_edge_lease_failing", Gauge, zone, "1 if the rule can't be renewed, or the zone refuses access rules.",
 			leases(func(l *control.Lease, action string, put put) { put(truth(l.Err != ""), action, l.Zone) })},
 		{"tailban_edge_lease_off", Gauge, zone, "1 if somebody has turned the rule off.",
 			leases(func(l *control.Lease, action string, put put) { put(truth(l.Off), action, l.Zone) })},

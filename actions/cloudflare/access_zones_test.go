@@ -1,0 +1,101 @@
+package cloudflare_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tailban/tailban/actions/cloudflare"
+	fake "github.com/tailban/tailban/internal/fakecloudflare"
+)
+
+// TestOneZoneRefusesRules is that a zone that the token is not for keeps no bans from
+// the others, wherever it is named, and is told of.
+func TestOneZoneRefusesRules(t *testing.T) {
+	for name, zones := range map[string][]string{"first": {noZone, fake.ZoneID}, "last": {fake.ZoneID, noZone}} {
+		t.Run(name, func(t *testing.T) {
+			atEdge(t, fake.Options{}, func(o *cloudflare.Options) { byRules(o); o.Zones = zones }, func(e *edge) {
+				e.ban("192.0.2.1/32", time.Hour)
+				e.after(time.Minute)
+				e.hasRules(fake.ZoneID, "192.0.2.1")
+				e.ban("192.0.2.2/32", 2*time.Hour)
+				e.after(time.Minute)
+				e.hasRules(fake.ZoneID, "192.0.2.1", "192.0.2.2")
+				if s := e.reconciler.Stats(); s.Failing || s.DriftAdded+s.DriftCorrected > 0 {
+					e.Errorf("stats are %+v", s)
+				}
+				if l := e.action.Leases(); len(l) != 1 || l[0].Zone != noZone || l[0].Err == nil || l[0].Since.IsZero() || e.action.Lapsed() != noZone {
+					e.Errorf("what is told of zones is %+v", l)
+				}
+				e.after(3 * time.Hour)
+				e.hasRules(fake.ZoneID)
+				if n := e.requests("", noZone); n > 3*13 {
+					e.Errorf("%d requests in 3 hours for what is refused", n)
+				}
+				e.said("refuses access rules", 1)
+				e.ban("192.0.2.3/32", 5*time.Hour)
+				e.server.Change(func(o *fake.Options) { o.Tokens = []fake.Token{{Secret: "none"}} })
+				e.after(10 * time.Minute)
+				if s := e.reconciler.Stats(); !s.Failing {
+					e.Error("that all refuse the token is no failure")
+				}
+			})
+		})
+	}
+}
+
+// onePage is a transport that gets the first page of rules, whichever is asked for.
+type onePage struct{ http.RoundTripper }
+
+func (p onePage) RoundTrip(r *http.Request) (*http.Response, error) {
+	if q := r.URL.Query(); q.Has("page") {
+		r = r.Clone(r.Context())
+		q.Set("page", "1")
+		r.URL.RawQuery = q.Encode()
+	}
+	return p.RoundTripper.RoundTrip(r)
+}
+
+// TestPageOfRulesLeadsToItself is that it fails, and not for ever.
+func TestPageOfRulesLeadsToItself(t *testing.T) {
+	atEdge(t, fake.Options{}, byRules, func(e *edge) {
+		for i := range 600 {
+			e.foreign("block", "ip", prefix(address(i)).Addr().String(), "by hand")
+		}
+		before := e.requests("GET", "/access_rules")
+		again := newAction(e.T, e.server, func(o *cloudflare.Options) { byRules(o); o.Transport = onePage{o.Transport} })
+		if _, err := again.List(e.Context()); err == nil {
+			e.Error("it is no error")
+		}
+		if n := e.requests("GET", "/access_rules") - before; n > 4 {
+			e.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestRulesOfClocksApart is [TestClocksApart] for access rules.
+func TestRulesOfClocksApart(t *testing.T) {
+	for _, ahead := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			atEdge(t, fake.Options{}, byRules, func(e *edge) {
+				e.ban("192.0.2.1/32", 2*time.Hour)
+				e.after(time.Minute)
+				second := &edge{T: e.T, server: e.server}
+				second.start(func(o *cloudflare.Options) {
+					byRules(o)
+					o.Instance, o.Now = "web-2", func() time.Time { return time.Now().Add(ahead) }
+				})
+				defer second.end()
+				e.after(time.Minute)
+				second.ban("192.0.2.2/32", 2*time.Hour)
+				e.after(20 * time.Minute)
+				e.hasRules(fake.AccountID, "192.0.2.1", "192.0.2.2")
+				if got, want := e.rules(fake.AccountID)["192.0.2.2"], cloudflare.NewTag("web-2", time.Now().Add(100*time.Minute)); got != want {
+					e.Errorf("the notes are %q, want %q", got, want)
+				}
+				e.after(2 * time.Hour)
+				e.hasRules(fake.AccountID)
+			})
+		})
+	}
+}
