@@ -167,13 +167,18 @@ func TestByIptablesAndNftables(t *testing.T) {
 		l.run(words("explain 203.0.113.66"), "new  holds it", "old  holds it")
 
 		// A set that somebody else's rule looks into can't be made anew.
-		// Until it is there: the daemon may put its own back in between.
+		// The daemon stands still meanwhile, or it would put its own back in between.
+		if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		l.shell("iptables-" + variant + " -F OUTPUT; iptables-" + variant + " -F TAILBAN-BAN; " +
+			// The kernel lets go of it some time after the rules are gone.
+			"until ipset destroy tailban4; do sleep 0.02; done; ipset create tailban4 hash:net; " +
+			"iptables-" + variant + " -A OUTPUT -m set --match-set tailban4 dst -j DROP")
+		if err := d.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
 		l.wait("one to fail", func() bool {
-			if !strings.Contains(l.shell("ipset list -t tailban4 || true"), "hash:net") {
-				l.shell("iptables-" + variant + " -F OUTPUT; iptables-" + variant + " -F TAILBAN-BAN; " +
-					"ipset destroy tailban4; ipset create tailban4 hash:net; " +
-					"iptables-" + variant + " -A OUTPUT -m set --match-set tailban4 dst -j DROP || true")
-			}
 			out, _ := l.command("status", "--check")
 			return strings.Contains(out, "tailban4")
 		})
