@@ -40,6 +40,8 @@ what each jail makes of it. "--line -" reads it from standard input.`,
 				return usageError{errors.New("explain takes an address or --line, not both")}
 			case !line && c.Flags().Changed("log"):
 				return usageError{errors.New("--log goes with --line")}
+			case line && !c.Flags().Changed("log"):
+				return usageError{errors.New("--line needs --log, the log of the configuration that the line is of")}
 			case line:
 				return nil
 			}
@@ -267,7 +269,11 @@ func showPast(s *screen, x *control.Explanation) {
 			if o.Next > 0 {
 				next = "the next ban lasts " + forText(o.Next)
 			}
-			t.row(o.History, plural(o.Count, "offence"), "last "+ago(x.Now, o.Last), "forgotten in "+left(x.Now, o.Until), next)
+			history := o.History
+			if o.Observed {
+				history += ", observed"
+			}
+			t.row(history, plural(o.Count, "offence"), "last "+ago(x.Now, o.Last), "forgotten in "+left(x.Now, o.Until), next)
 		}
 		t.write(s)
 	}
