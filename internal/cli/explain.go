@@ -152,7 +152,7 @@ func showExplanation(s *screen, x *control.Explanation) {
 		for _, f := range x.Seen {
 			t.row(f.Log, seenText(x, &f))
 			if len(f.Steps) > 0 {
-				t.note("%s", stepsText(f.Steps))
+				t.note("%s", latestSteps(&f))
 			}
 		}
 		t.write(s)
@@ -346,4 +346,16 @@ func evidenceTable(lines []control.Line) *table {
 		}
 	}
 	return t
+}
+
+// latestSteps says what became of lines: only of the latest ones, if there are many.
+func latestSteps(f *control.Seen) string {
+	n := 0
+	for _, of := range f.Steps {
+		n += of
+	}
+	if n < f.Lines {
+		return fmt.Sprintf("the latest %s: %s", words.Thousands(n), stepsText(f.Steps))
+	}
+	return stepsText(f.Steps)
 }
