@@ -61,6 +61,7 @@ func tryLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
+	giveToOwner(f, filepath.Dir(path))
 	ok, err := lockCurrent(f, path)
 	if err != nil || !ok {
 		f.Close()

@@ -26,6 +26,7 @@ func createFile(path string, records []change) (*Store, error) {
 	if err != nil {
 		return nil, explainOpen(name, err)
 	}
+	giveToOwner(f, filepath.Dir(path))
 	s, err := newStore(path, f)
 	if err != nil {
 		return nil, err

@@ -76,6 +76,7 @@ func saveSnapshot(path string, content func(io.Writer) error) error {
 	if err != nil {
 		return explainOpen(name, err)
 	}
+	giveToOwner(f, filepath.Dir(path))
 	err = content(f)
 	if err == nil {
 		err = f.Sync()

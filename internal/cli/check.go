@@ -38,7 +38,6 @@ With --online, Cloudflare is asked whether the token is accepted, and what there
 of lists and rules; nothing is changed there.`,
 		Example: `  tailban check
   sudo tailban check --user tailban
-  sudo tailban check --user 65000 --groups adm
   sudo tailban check --online`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"time"
@@ -56,7 +57,7 @@ func Main(ctx context.Context, p Process) int {
 	root.SetIn(p.In)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -75,10 +76,22 @@ func Main(ctx context.Context, p Process) int {
 	} else if code != exitUnhealthy { // which has said it
 		fmt.Fprintf(p.Err, "tailban: %v\n", err)
 	}
-	if code == exitUsage {
-		fmt.Fprintln(p.Err, "tailban: hint: see tailban --help")
+	if hint := hintOf(c, code, err); hint != "" {
+		fmt.Fprintf(p.Err, "tailban: hint: %s\n", hint)
 	}
 	return code
+}
+
+// hintOf says what to do about an error of a command; "" if the error does.
+func hintOf(c *cobra.Command, code int, err error) string {
+	file := (*fs.PathError)(nil)
+	switch {
+	case code == exitUsage:
+		return "see " + c.CommandPath() + " --help"
+	case errors.As(err, &file) && errors.Is(file, fs.ErrPermission):
+		return "try sudo; on Debian members of the group adm can read logs, too"
+	}
+	return ""
 }
 
 // Commands is the tree of all commands, to describe them.
@@ -93,13 +106,18 @@ func newRoot(p *Process) *cobra.Command {
 Exit codes: 0 done; 1 something failed, or the configuration has problems;
 2 the command line was wrong; 3 the daemon is not healthy (status --check);
 4 no daemon answers.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q", args[0])}
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			near := ""
+			if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+				near = fmt.Sprintf(", did you mean %q?", names[0])
+			}
+			return usageError{fmt.Errorf("there is no command %q%s", args[0], near)}
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

@@ -53,12 +53,13 @@ func TestControlUsage(t *testing.T) {
 		{[]string{"explain", "203.0.113.6", "--log", "x"}, `--log goes with --line`},
 		{[]string{"explain", "203.0.113.0/24"}, `explain takes an address, not a range; tailban bans lists the bans in one`},
 		{[]string{"explain", "office.example.net"}, `"office.example.net" is no address`},
-		{[]string{"explain", "--line", ""}, `the line is empty`},
+		{[]string{"explain", "--line", "", "--log", "x"}, `the line is empty`},
+		{[]string{"explain", "--line", "x"}, `--line needs --log, the log of the configuration that the line is of`},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			t.Parallel()
 			r := run(t.Context(), "/nowhere", "", test.args...)
-			want := "tailban: " + test.want + "\ntailban: hint: see tailban --help\n"
+			want := "tailban: " + test.want + "\ntailban: hint: see tailban " + test.args[0] + " --help\n"
 			if r.code != exitUsage || r.both != want {
 				t.Errorf("exit code %d and\n%s\nwant 2 and\n%s", r.code, r.both, want)
 			}

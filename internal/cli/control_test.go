@@ -222,7 +222,7 @@ func TestControlRequests(t *testing.T) {
 		},
 		{args: []string{"explain", "::ffff:203.0.113.66"}, want: netip.MustParseAddr("203.0.113.66")},
 		{args: []string{"explain", "--line", `a "b"`, "--log", "shop"}, want: control.LineQuery{Log: "shop", Line: `a "b"`}},
-		{args: []string{"explain", "--line", "-"}, want: control.LineQuery{Line: "first"}},
+		{args: []string{"explain", "--line", "-", "--log", "nginx"}, want: control.LineQuery{Log: "nginx", Line: "first"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			t.Parallel()

@@ -40,6 +40,8 @@ what each jail makes of it. "--line -" reads it from standard input.`,
 				return usageError{errors.New("explain takes an address or --line, not both")}
 			case !line && c.Flags().Changed("log"):
 				return usageError{errors.New("--log goes with --line")}
+			case line && !c.Flags().Changed("log"):
+				return usageError{errors.New("--line needs --log, the log of the configuration that the line is of")}
 			case line:
 				return nil
 			}
@@ -150,7 +152,7 @@ func showExplanation(s *screen, x *control.Explanation) {
 		for _, f := range x.Seen {
 			t.row(f.Log, seenText(x, &f))
 			if len(f.Steps) > 0 {
-				t.note("%s", stepsText(f.Steps))
+				t.note("%s", latestSteps(&f))
 			}
 		}
 		t.write(s)
@@ -267,7 +269,11 @@ func showPast(s *screen, x *control.Explanation) {
 			if o.Next > 0 {
 				next = "the next ban lasts " + forText(o.Next)
 			}
-			t.row(o.History, plural(o.Count, "offence"), "last "+ago(x.Now, o.Last), "forgotten in "+left(x.Now, o.Until), next)
+			history := o.History
+			if o.Observed {
+				history += ", observed"
+			}
+			t.row(history, plural(o.Count, "offence"), "last "+ago(x.Now, o.Last), "forgotten in "+left(x.Now, o.Until), next)
 		}
 		t.write(s)
 	}
@@ -340,4 +346,16 @@ func evidenceTable(lines []control.Line) *table {
 		}
 	}
 	return t
+}
+
+// latestSteps says what became of lines: only of the latest ones, if there are many.
+func latestSteps(f *control.Seen) string {
+	n := 0
+	for _, of := range f.Steps {
+		n += of
+	}
+	if n < f.Lines {
+		return fmt.Sprintf("the latest %s: %s", words.Thousands(n), stepsText(f.Steps))
+	}
+	return stepsText(f.Steps)
 }

@@ -251,6 +251,7 @@ func bannedExplanation() *control.Explanation {
 		},
 		Offences: []control.Offence{
 			{History: "sign-in", Count: 2, Last: at(-3 * minute), Until: at(30*day - 3*minute), Next: 6 * hour},
+			{History: "web", Count: 1, Last: at(-2 * day), Until: at(28 * day), Observed: true},
 		},
 		Forgiven: []control.Pardon{
 			{Target: netip.MustParsePrefix("203.0.113.0/24"), Jail: "hotlinks", Before: at(-hour), Reason: "a mistake of ours", By: "uid 1000"},

@@ -79,7 +79,11 @@ func showStatus(s *screen, st *control.Status) {
 	s.section("Logs")
 	logsTable(st).write(s)
 	s.section("Actions")
-	actionsTable(st).write(s)
+	if len(st.Actions) == 0 {
+		s.print("  none: nothing is enforced")
+	} else {
+		actionsTable(st).write(s)
+	}
 	if len(st.Notify) > 0 {
 		s.section("Notify")
 		notifyTable(st).write(s)

@@ -27,11 +27,12 @@ func newTeardown(a *connection) *cobra.Command {
 		Long: `Delete what the actions of the configuration have in the kernel, with all bans
 in it: nftables tables, iptables chains and IP sets; nothing else is touched. The
 programs of an action take out what they list, and this host's items are removed
-from lists at Cloudflare. So goes what the daemon that ran
-last had by another configuration, unless another daemon has it by now. If there is no configuration in the usual place, or one with problems, that is the
-table "tailban", and where iptables is installed the chain "TAILBAN" and its
-sets. No daemon is needed; one that runs would make them again or, with
-protect_table, not let go: stop it first.`,
+from lists at Cloudflare. So goes what the daemon that ran last had by another
+configuration, unless another daemon has it by now. If there is no configuration
+in the usual place, or one with problems, that is the table "tailban", and where
+iptables is installed the chain "TAILBAN" and its sets. No daemon is needed; one
+that runs would make them again or, with protect_table, not let go: stop it
+first.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			list := []config.Action{{Type: config.TypeNftables, Table: table}}

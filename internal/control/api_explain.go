@@ -98,6 +98,10 @@ type Offence struct {
 	Last    time.Time `json:"last"`
 	Until   time.Time `json:"until"` // when it is forgotten
 	Next    float64   `json:"next_ban_seconds,omitempty"`
+
+	// Observed are those of a time when the jail only observed: they make no ban
+	// longer.
+	Observed bool `json:"observed,omitempty"`
 }
 
 // Pardon says that events up to a time don't count.

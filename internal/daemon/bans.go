@@ -98,10 +98,14 @@ func (t *banTable) put(target netip.Prefix, origin string, o state.Owner) (ban *
 		}
 		return t.insert(state.Ban{Target: target, Origin: origin, Owners: []state.Owner{o}}), full
 	}
+	observed := !h.enforceable()
 	if i := h.owner(o.Jail); i < 0 {
 		h.Owners = append(h.Owners, o)
 	} else {
 		h.Owners[i] = o
+	}
+	if observed && h.enforceable() { // what came while nothing kept it away says nothing of the ban
+		h.requests, h.forwarded, h.lastRequest = 0, 0, 0
 	}
 	t.moved(h)
 	return &h.Ban, nil

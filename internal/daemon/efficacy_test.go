@@ -46,6 +46,32 @@ table = "edge"
 	}
 }
 
+// What a client asked for while a jail only observed is nothing that has come through
+// the ban that was enforced later.
+func TestSeenBeforeItWasEnforced(t *testing.T) {
+	r := newRig(t, start{config: web, actions: []string{"firewall"}})
+	o := held("192.0.2.1/32", r.now, time.Hour, "web").Owners[0]
+	r.bans.put(pfx("192.0.2.1/32"), "host", o)
+	h := r.bans.bans[pfx("192.0.2.1/32")]
+	h.requests, h.forwarded, h.lastRequest = 9, 1, 7
+	r.bans.put(h.Target, "host", o)
+	if h.requests != 9 {
+		t.Errorf("%d requests of a ban that is still observed, want 9", h.requests)
+	}
+	o.Actions = []string{"firewall"}
+	for range 2 {
+		r.bans.put(h.Target, "host", o)
+		if h.requests != 0 && h.requests != 3 || h.forwarded != 0 || h.lastRequest != 0 {
+			t.Errorf("%d requests, %d forwarded, the last at %d", h.requests, h.forwarded, h.lastRequest)
+		}
+		h.requests = 3
+	}
+	r.bans.put(h.Target, "host", o)
+	if h.requests != 3 {
+		t.Errorf("%d requests of a ban that was enforced before, want 3", h.requests)
+	}
+}
+
 // Of two bans that cover a client the one that is enforced is meant.
 func TestSeenOfWhatIsEnforced(t *testing.T) {
 	r := newRig(t, start{config: web, actions: []string{"firewall"}})

@@ -99,10 +99,13 @@ func (e *engine) explain(x *explaining, now time.Time) {
 		})
 	}
 	for _, o := range e.detect.Offences(x.Target) {
-		x.Offences = append(x.Offences, control.Offence{
-			History: o.History, Count: o.Count, Last: time.Unix(0, o.Last).UTC(), Until: time.Unix(0, o.Until).UTC(),
-			Next: e.nextBan(o.History, o.Count),
-		})
+		past := control.Offence{
+			History: o.History, Count: o.Count, Last: time.Unix(0, o.Last).UTC(), Until: time.Unix(0, o.Until).UTC(), Observed: o.Tried,
+		}
+		if !o.Tried {
+			past.Next = e.nextBan(o.History, o.Count)
+		}
+		x.Offences = append(x.Offences, past)
 	}
 	for p := range e.pardons.around(netip.PrefixFrom(x.Address, x.Address.BitLen())) {
 		x.Forgiven = append(x.Forgiven, control.Pardon{Target: p.Target, Jail: p.Jail, Before: utc(p.Before), Reason: p.Reason, By: p.By})

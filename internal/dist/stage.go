@@ -74,11 +74,16 @@ func (b *build) stage(ctx context.Context, to string) error {
 // manual writes the pages.
 func (b *build) manual(s *stage) error {
 	source := "tailban " + b.version
+	if len(source) > 32 { // it shares a line of 80 columns with the date, which is in the middle
+		source = b.version
+	}
 	for name, page := range man.Commands(cli.Commands(), b.date, source, "jails.toml(5)") {
 		s.gzip("usr/share/man/man1/"+name+".gz", page)
 	}
 	p := man.Page{Name: "jails.toml", Section: 5, Short: "configuration of tailban", Date: b.date, Source: source}
-	page, err := man.Markdown(p, string(s.read("docs/configuration.md")), "tailban(1)", "tailban-check(1)")
+	text := string(s.read("docs/configuration.md")) + "\n## Documentation\n\n" +
+		"The pages that are named here, like concepts.md, are in `/usr/share/doc/tailban/docs`.\n"
+	page, err := man.Markdown(p, text, "tailban(1)", "tailban-check(1)")
 	s.gzip("usr/share/man/man5/"+p.File()+".gz", page)
 	return err
 }

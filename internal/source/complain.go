@@ -51,7 +51,7 @@ func (r *follower) complain(n *name, err error) {
 			r.log.Error("log is not read"+refusedHint(err), slog.String("path", n.path), slog.Any("reason", err))
 			return
 		}
-		r.log.Error("cannot open log, trying again"+openHint(err), slog.String("path", n.path), slog.Any("err", err))
+		r.log.Error("cannot open log, trying again"+openHint(n.path, err), slog.String("path", n.path), slog.Any("err", err))
 	}
 }
 
@@ -128,7 +128,7 @@ func (r *follower) sayCrowds() {
 		if r.unopened[text] == nil {
 			r.unopened[text] = &crowd{hint: refusedHint(n.exhausted)}
 			if n.state == Failing {
-				r.unopened[text].hint = openHint(n.exhausted)
+				r.unopened[text].hint = openHint(n.path, n.exhausted)
 			}
 		}
 		r.unopened[text].add(n.path, text)

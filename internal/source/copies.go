@@ -154,7 +154,7 @@ func (r *follower) readPlainCopy(ctx context.Context, out chan<- *Batch, path, s
 		return true, nil
 	}
 	if err := r.open(ctx, out, path, sibling, false, &beginning{offset: at.Offset, align: true}); err != nil {
-		r.log.Error("cannot open copy of log"+openHint(err), slog.String("path", sibling), slog.Any("err", err))
+		r.log.Error("cannot open copy of log"+openHint(sibling, err), slog.String("path", sibling), slog.Any("err", err))
 		return false, nil
 	}
 	return true, r.tails[id].announced

@@ -242,9 +242,21 @@ func refusedHint(err error) string {
 	return " (" + insecureHint + ")"
 }
 
+// inHome reports whether ProtectHome= of a unit is about the path.
+func inHome(path string) bool {
+	for _, dir := range []string{"/home/", "/root/", "/run/user/"} {
+		if strings.HasPrefix(path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
 // openHint guesses what to do about a log that can't be opened.
-func openHint(err error) string {
+func openHint(path string, err error) string {
 	switch {
+	case errors.Is(err, fs.ErrPermission) && inHome(path):
+		return " (may this user read it? the unit hides homes: ProtectHome=)"
 	case errors.Is(err, fs.ErrPermission):
 		return " (may this user read it? on Debian the group adm can read logs)"
 	case errors.Is(err, unix.EMFILE):

@@ -96,7 +96,7 @@ func (p *Pipe) Run(ctx context.Context, out chan<- *Batch) error {
 			if missing(err) {
 				p.s.waiting(err)
 			} else {
-				p.s.trouble("cannot read the named pipe"+openHint(err), err)
+				p.s.trouble("cannot read the named pipe"+openHint(p.o.Path, err), err)
 			}
 			if !p.pause.wait(ctx) {
 				break

@@ -199,7 +199,7 @@ func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now stri
 	}
 	f, err := r.openSafely(now)
 	if err != nil {
-		r.log.Error("cannot open rotated log"+openHint(err), slog.String("path", now), slog.Any("err", err))
+		r.log.Error("cannot open rotated log"+openHint(now, err), slog.String("path", now), slog.Any("err", err))
 		return false
 	}
 	defer f.Close() //nolint:errcheck // only read
@@ -215,7 +215,7 @@ func (r *follower) resume(ctx context.Context, out chan<- *Batch, path, now stri
 		return false
 	}
 	if err := r.open(ctx, out, path, now, true, nil); err != nil {
-		r.log.Error("cannot open rotated log"+openHint(err), slog.String("path", now), slog.Any("err", err))
+		r.log.Error("cannot open rotated log"+openHint(now, err), slog.String("path", now), slog.Any("err", err))
 		return false
 	}
 	return true

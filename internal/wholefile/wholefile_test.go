@@ -3,6 +3,7 @@ package wholefile
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -38,5 +39,29 @@ func TestWrite(t *testing.T) {
 	}
 	if err := Write(filepath.Join(dir, "none", "x"), nil); err == nil {
 		t.Error("a folder that isn't there is no error")
+	}
+}
+
+// What root makes in the folder of somebody else is his.
+func TestWriteAsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	for _, owner := range []uint32{0, 4711} {
+		if err := os.Chown(dir, int(owner), int(owner)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(path, nil); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != owner || st.Gid != owner {
+			t.Errorf("the file in a folder of %d is of %d, %d", owner, st.Uid, st.Gid)
+		}
 	}
 }
