@@ -269,10 +269,14 @@ func (l *lab) held(a netip.Addr) (actions.Entry, bool) {
 	return actions.Entry{}, false
 }
 
-// wait looks every millisecond whether ok holds, for ten seconds at most.
+// patience is how long something may take: an action that was slow at its first
+// comparison leaves a pause of many times that before the next one.
+const patience = 60 * time.Second
+
+// wait looks every millisecond whether ok holds, until patience is at its end.
 func (l *lab) wait(what string, ok func() bool) {
 	l.t.Helper()
-	end := time.After(10 * time.Second)
+	end := time.After(patience)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
