@@ -126,6 +126,10 @@ type LogStatus struct {
 	LastEvent time.Time         `json:"last_event,omitzero"` // the time in it
 	Polling   bool              `json:"polling,omitempty"`   // some of its files at least are read without inotify
 	Files     []FileStatus      `json:"files"`
+
+	// NoAnswer says that what reads it did not tell of it in time: what it would
+	// have told is 0, and no file is listed. Status tells of that as a problem.
+	NoAnswer bool `json:"-"`
 }
 
 // FileStatus is a file of a log.

@@ -293,11 +293,11 @@ func (d *daemon) run(ctx context.Context) error {
 	d.keepConfig(d.config)
 	d.leaveBefore()
 	running := []any{"logs", len(d.config.Logs), "jails", len(d.config.Jails), "actions", len(d.action), "bans", len(engine.bans.bans)}
-	reloads := startPart(ctx, d.reloadWhenAsked)
 	<-d.reloading // before anybody is told that we run: a reload right then is not refused
 	d.Log.Info("running", running...)
 	d.starting.over()
 	d.tell("READY=1")
+	reloads := startPart(ctx, d.reloadWhenAsked) // a signal that came meanwhile included
 	servers = append(servers, startPart(ctx, d.keepTelling))
 	engine.loop(d.untilSourcesEnd(ctx), d.batches, d.questions)
 	close(d.ended)

@@ -264,13 +264,17 @@ func TestMetricsOfAHungDisk(t *testing.T) {
 	disk := &stuck{release: make(chan struct{})}
 	l.d.mu.Lock()
 	was := l.d.logs["site"]
-	l.d.logs["site"] = &reading{part: was.part, source: disk, began: was.began, asking: make(chan struct{}, 1)}
+	l.d.logs["site"] = &reading{part: was.part, source: disk, began: was.began.Add(-youngFor), asking: make(chan struct{}, 1)}
 	l.d.mu.Unlock()
 	for range 3 {
 		waitScraped(t, address, "the disk to be told of", func(f figures) bool {
-			return f["tailban_engine_answered"] == 1 && f[`tailban_log_failing{log="site"}`] == 1 && f[`tailban_problems{kind="failing"}`] == 1
+			_, read := f[`tailban_log_bytes_total{log="site"}`]
+			return !read && f["tailban_engine_answered"] == 1 && f[`tailban_log_failing{log="site"}`] == 1 && f[`tailban_problems{kind="failing"}`] == 1
 		})
 		if p := problem(l.status(), "failing"); p != "the files don't answer: does the disk hang?" {
+			t.Errorf("the status says %q", p)
+		}
+		if p := problem(l.status(), "blind"); p != "its files don't answer, so it is not known to be read" {
 			t.Errorf("the status says %q", p)
 		}
 	}

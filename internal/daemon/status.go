@@ -62,6 +62,7 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 	young, streams := map[string]bool{}, map[string]bool{}
 	for i, r := range logs {
 		l := &s.Logs[i]
+		l.NoAnswer = answers[i] == nil
 		if r == nil || time.Since(r.began) < youngFor {
 			young[l.Name] = true
 		}
@@ -378,6 +379,8 @@ func judgeFiles(l *control.LogStatus, young, stream bool, add func(kind, where, 
 	}
 	switch {
 	case read || young || len(failing) > 0:
+	case l.NoAnswer:
+		add("blind", where, "its files don't answer, so it is not known to be read", time.Time{})
 	case !stream || len(l.Files) == 0:
 		add("blind", where, "there is no file to read", time.Time{})
 	case l.Files[0].State == string(source.Ended):

@@ -161,7 +161,7 @@ func TestAlertsCover(t *testing.T) {
 	for _, want := range []string{
 		"tailban_log_blind", "tailban_engine_wait_seconds", "tailban_engine_answered", "tailban_log_behind_seconds", "tailban_action_failing", "tailban_action_overdue_bans",
 		"tailban_action_drift_repairs_total", "tailban_budget_used", "tailban_budget_dropped_total", `tailban_jail_held{by="breaker"}`,
-		"tailban_edge_lease_deadline_timestamp_seconds", "tailban_state_failing", "tailban_start_time_seconds", "tailban_healthy",
+		"tailban_edge_lease_deadline_timestamp_seconds", "tailban_state_failing", "tailban_start_time_seconds", "tailban_healthy", "tailban_bans_unconfirmed_deadline_timestamp_seconds < time()",
 	} {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("no alert is about %s", want)

@@ -76,8 +76,12 @@ func (s *Server) Run(ctx context.Context) {
 
 // serve answers until ctx is done or that fails. It calls begun when it listens.
 func (s *Server) serve(ctx context.Context, begun func()) error {
+	network := "tcp"
+	if s.Address.Addr().Is4() {
+		network = "tcp4" // or else 0.0.0.0 is every IPv6 address, too
+	}
 	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", s.Address.String())
+	l, err := config.Listen(ctx, network, s.Address.String())
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,23 @@ func TestScrape(t *testing.T) {
 	}
 }
 
+// All addresses of IPv4 are none of IPv6: a firewall may know of the former only.
+func TestIPv4Alone(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(s *Server) { s.Address, s.Exposed = netip.MustParseAddrPort("0.0.0.0:0"), true })
+	_, port, err := net.SplitHostPort(s.address)
+	check(t, err)
+	for host, want := range map[string]bool{"127.0.0.1": true, "::1": false} {
+		conn, err := net.Dial("tcp", net.JoinHostPort(host, port))
+		if err == nil {
+			conn.Close()
+		}
+		if (err == nil) != want {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
 // Only GET of the one path is answered, and to nobody who may be a page in a browser.
 func TestWhoMayScrape(t *testing.T) {
 	t.Parallel()

@@ -151,3 +151,28 @@ func BenchmarkText(b *testing.B) {
 		Text(s)
 	}
 }
+
+// Of a log whose files don't answer for a moment no counter falls to 0: it would
+// seem to begin anew, and all that it ever counted to come at once afterwards.
+func TestNoAnswerIsNot0(t *testing.T) {
+	t.Parallel()
+	s := sample()
+	s.Status.Logs[1] = control.LogStatus{Name: "shop", Lines: 5_012, NoAnswer: true}
+	series := map[string]bool{}
+	for l := range strings.Lines(string(Text(s))) {
+		if name, value, _ := strings.Cut(l, `{log="shop"`); value != "" {
+			series[name] = true
+		}
+	}
+	for _, f := range logFamilies() {
+		missing := slices.Contains([]string{
+			"tailban_log_bytes_total", "tailban_log_behind_bytes", "tailban_log_behind_seconds", "tailban_log_polling", "tailban_log_files",
+			"tailban_log_gaps_total", "tailban_log_gap_bytes_total", "tailban_log_zero_bytes_total", "tailban_log_read_errors_total",
+			"tailban_log_refused_messages_total", "tailban_log_dropped_messages_total", "tailban_log_malformed_records_total",
+			"tailban_log_last_line_timestamp_seconds", "tailban_log_last_event_timestamp_seconds", // before the first line
+		}, f.Name)
+		if series[f.Name] == missing {
+			t.Errorf("%s: it is there: %v", f.Name, series[f.Name])
+		}
+	}
+}
