@@ -57,17 +57,33 @@ func InUse(path string) (bool, error) {
 
 // tryLock returns nil and no error if it is worth trying again.
 func tryLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	f, err := openOrMake(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // it was there a moment ago
+	}
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
-	giveToOwner(f, filepath.Dir(path))
 	ok, err := lockCurrent(f, path)
 	if err != nil || !ok {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// openOrMake opens the file at path, or makes it: only then is it given to the owner
+// of the folder.
+func openOrMake(path string) (*os.File, error) {
+	const flags = os.O_RDWR | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	f, err := os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return os.OpenFile(path, flags, 0)
+	}
+	if err == nil {
+		giveToOwner(f, filepath.Dir(path))
+	}
+	return f, err
 }
 
 // lockCurrent locks f and reports whether that worked and path still names

@@ -5,9 +5,11 @@ import (
 	"syscall"
 )
 
-// giveToOwner gives a file that root has made to the owner of its folder, so that a
-// daemon that somebody has run by hand leaves nothing that the service's user can't
-// read. That it fails is no reason not to write.
+// giveToOwner gives a file that root has just made to the owner of its folder, so
+// that a daemon that somebody has run by hand leaves nothing that the service's user
+// can't read. It is never for a file that was there: whoever owns the folder could
+// have put any file of root's there, and how many names it has changes at will. That
+// it fails is no reason not to write.
 func giveToOwner(f *os.File, dir string) {
 	if os.Geteuid() != 0 {
 		return
@@ -16,13 +18,7 @@ func giveToOwner(f *os.File, dir string) {
 	if err != nil {
 		return
 	}
-	file, err := f.Stat()
-	if err != nil {
-		return
-	}
-	to, ok := folder.Sys().(*syscall.Stat_t)
-	of, isStat := file.Sys().(*syscall.Stat_t)
-	if ok && isStat && to.Uid != 0 && of.Uid == 0 && of.Nlink == 1 {
+	if to, ok := folder.Sys().(*syscall.Stat_t); ok && to.Uid != 0 {
 		_ = f.Chown(int(to.Uid), int(to.Gid))
 	}
 }

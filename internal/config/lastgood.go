@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/tailban/tailban/internal/access"
 	"github.com/tailban/tailban/internal/wholefile"
 )
 
@@ -18,6 +20,9 @@ const (
 	lastGoodFile  = "last-good.toml"
 	lastGoodLists = "last-good-lists.json"
 )
+
+// maxKeptLists is how large the copy of the lists may be, in bytes.
+const maxKeptLists = 256 << 20
 
 // SaveLastGood keeps a copy of the configuration's text in its state folder,
 // with the files of addresses, for a start at which one of these has problems.
@@ -38,7 +43,7 @@ func (c *Config) SaveLastGood() error {
 
 // keepCopy writes a file as a whole, mode 0600, unless it holds that already.
 func keepCopy(path string, data []byte) error {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+	if old, err := wholefile.Read(path, int64(len(data))); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	return wholefile.Write(path, data)
@@ -47,16 +52,22 @@ func keepCopy(path string, data []byte) error {
 // LoadLastGood reads the copy of the configuration that ran before the one at
 // path, which has problems. Where its state folder is, it takes from the
 // environment or from that file as far as it can be read. It returns the path
-// of the copy.
+// of the copy. Root takes none that somebody else could have written: a
+// configuration says which programs are run.
 func LoadLastGood(path string, env []string) (*Config, string, error) {
 	dir := StateDir(path, env)
 	copied := filepath.Join(dir, lastGoodFile)
-	data, err := readFile(copied)
+	if os.Geteuid() == 0 {
+		if err := access.Changeable(copied, 0); err != nil {
+			return nil, copied, fmt.Errorf("a copy that root runs by must be root's: %w", err)
+		}
+	}
+	data, err := wholefile.Read(copied, maxFile)
 	if err != nil {
 		return nil, copied, err
 	}
 	var kept map[string]string
-	if lists, err := os.ReadFile(filepath.Join(dir, lastGoodLists)); err == nil {
+	if lists, err := wholefile.Read(filepath.Join(dir, lastGoodLists), maxKeptLists); err == nil {
 		_ = json.Unmarshal(lists, &kept) // without them, the files themselves are read
 	}
 	c, err := parse(copied, data, env, kept)

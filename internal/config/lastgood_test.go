@@ -101,3 +101,34 @@ func TestLastGoodHasItsLists(t *testing.T) {
 		t.Errorf("trusted: %v", last.TrustedProxies)
 	}
 }
+
+// Who may write to the state folder must not have root run by what he has put there.
+func TestLastGoodOfSomebodyElse(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	state := t.TempDir()
+	top := "state_dir = \"" + state + "\"\n"
+	c, err := Load(writeConfig(t, t.TempDir(), top+base), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SaveLastGood(); err != nil {
+		t.Fatal(err)
+	}
+	bad := writeConfig(t, t.TempDir(), top+"x = 1\n")
+	if _, _, err := LoadLastGood(bad, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{state, filepath.Join(state, lastGoodFile)} {
+		if err := os.Chown(path, 4711, 4711); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := LoadLastGood(bad, nil); err == nil || !strings.Contains(err.Error(), "must be root's") {
+			t.Errorf("%s is somebody else's: %v", path, err)
+		}
+		if err := os.Chown(path, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -48,11 +48,12 @@ func (b *build) run(ctx context.Context) (string, error) {
 	return path, b.sums()
 }
 
-// tool is a run of Go that doesn't depend on how its user has set Go up.
+// tool is a run of Go that doesn't depend on how its user has set Go up. What is
+// empty in the environment would be taken from the file of go env -w.
 func (b *build) tool(ctx context.Context, env []string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.root
-	cmd.Env = append(os.Environ(), append([]string{"GOFLAGS=", "CGO_ENABLED=0"}, env...)...)
+	cmd.Env = append(os.Environ(), append([]string{"GOFLAGS=-trimpath", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off", "CGO_ENABLED=0"}, env...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("go %s: %w\n%s", strings.Join(args[:2], " "), err, out)

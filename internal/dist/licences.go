@@ -27,7 +27,7 @@ func (b *build) licences(ctx context.Context, program string) ([]byte, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.root
-	cmd.Env = append(os.Environ(), "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("find the modules in %s: go list: %w", program, err)

@@ -55,7 +55,7 @@ func TestInstalledConfiguration(t *testing.T) {
 }
 
 // The same sources give the same bytes, from whichever folder, with whichever
-// umask and times; and they are what a package has to be.
+// umask, times and settings of Go's; and they are what a package has to be.
 func TestPackage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -71,7 +71,15 @@ func TestPackage(t *testing.T) {
 	second.root, second.out = elsewhere, filepath.Join(t.TempDir(), "made", "here")
 	var bytesOf [2][]byte
 	var path string
+	settings := filepath.Join(t.TempDir(), "env") // as go env -w writes it
+	if err := os.WriteFile(settings, []byte("GOFLAGS=-tags=x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for i, b := range []build{first, second} {
+		if i > 0 {
+			t.Setenv("GOENV", settings)
+			t.Setenv("GOFIPS140", "latest")
+		}
 		before := syscall.Umask(0o022 + i*0o055) // the second time: 077
 		p, err := b.run(t.Context())
 		syscall.Umask(before)

@@ -4,6 +4,7 @@ package wholefile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -15,7 +16,12 @@ import (
 // exist. It takes as long as the disk does.
 func Write(path string, data []byte) error {
 	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	// What is there may be a second name of any other file: it is not written to, and
+	// not given away.
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove what a crash left: %w", err)
+	}
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -48,9 +54,11 @@ func syncDir(path string) error {
 	return nil
 }
 
-// giveToOwner gives a file that root has made to the owner of its folder, so that a
-// daemon that somebody has run by hand leaves nothing that the service's user can't
-// read. That it fails is no reason not to write.
+// giveToOwner gives a file that root has just made to the owner of its folder, so
+// that a daemon that somebody has run by hand leaves nothing that the service's user
+// can't read. It is never for a file that was there: whoever owns the folder could
+// have put any file of root's there, and how many names it has changes at will. That
+// it fails is no reason not to write.
 func giveToOwner(f *os.File, dir string) {
 	if os.Geteuid() != 0 {
 		return
@@ -59,13 +67,7 @@ func giveToOwner(f *os.File, dir string) {
 	if err != nil {
 		return
 	}
-	file, err := f.Stat()
-	if err != nil {
-		return
-	}
-	to, ok := folder.Sys().(*syscall.Stat_t)
-	of, isStat := file.Sys().(*syscall.Stat_t)
-	if ok && isStat && to.Uid != 0 && of.Uid == 0 && of.Nlink == 1 {
+	if to, ok := folder.Sys().(*syscall.Stat_t); ok && to.Uid != 0 {
 		_ = f.Chown(int(to.Uid), int(to.Gid))
 	}
 }

@@ -19,7 +19,12 @@ func TestWrite(t *testing.T) {
 	if err := os.WriteFile(path+".new", []byte("what a crash left, and longer"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"first", "second"} {
+	for i, text := range []string{"first", "second"} {
+		if i > 0 { // a second name of another file, which isn't written to
+			if err := os.Link(other, path+".new"); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := Write(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
