@@ -128,7 +128,7 @@ func (a *Action) giveBack(got int) {
 // ruleFor is what we write for a target.
 func (a *Action) ruleFor(id string, c change) accessRule {
 	target, value := accessConfig(c.target)
-	return accessRule{id, target, value, a.opt.RuleAction, tag{a.opt.Instance, c.until}.String()}
+	return accessRule{id, target, value, a.opt.RuleAction, tag{a.opt.Instance, c.until}.String(), false}
 }
 
 // addRules writes rules. It names those that Cloudflare refuses.

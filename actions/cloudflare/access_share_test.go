@@ -58,4 +58,3 @@ func TestZonesShareRequests(t *testing.T) {
 		}
 	})
 }
-
