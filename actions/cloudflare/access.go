@@ -108,6 +108,15 @@ func (a *Action) afford(removes []netip.Prefix, adds []change) (got int) {
 	return got
 }
 
+// shareOfOver is how many rules that are over go with some additions: as many, and up to
+// half of what the budget has.
+func (a *Action) shareOfOver(adds int) int {
+	if !a.opt.AccessRules {
+		return 0
+	}
+	return min(adds, a.ledger.requestsLeft()/2)
+}
+
 // giveBack gives back what of some changes was not spent. Requests are taken as they
 // are made.
 func (a *Action) giveBack(got int) {
@@ -119,7 +128,7 @@ func (a *Action) giveBack(got int) {
 // ruleFor is what we write for a target.
 func (a *Action) ruleFor(id string, c change) accessRule {
 	target, value := accessConfig(c.target)
-	return accessRule{id, target, value, a.opt.RuleAction, tag{a.opt.Instance, c.until}.String()}
+	return accessRule{id, target, value, a.opt.RuleAction, tag{a.opt.Instance, c.until}.String(), false}
 }
 
 // addRules writes rules. It names those that Cloudflare refuses.

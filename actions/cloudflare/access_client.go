@@ -45,6 +45,19 @@ type accessRule struct {
 	id            string
 	target, value string // what it is for: "ip", "ip6", "ip_range", or what is no address
 	mode, notes   string
+	beside        bool // it is not the scope's, and listed as it holds there: it can't be changed from there
+}
+
+// besideOf reports whether a rule is of something wider than the scope that it is listed
+// for: a zone's are listed with the account's and the user's.
+func (s scope) besideOf(kind string) bool {
+	switch kind {
+	case "user":
+		return true
+	case "account", "organization":
+		return s != ""
+	}
+	return false
 }
 
 // Codes of refusals about access rules, as others have seen them, beside what their
@@ -121,7 +134,7 @@ func (c *client) accessPage(ctx context.Context, s scope, number int, like acces
 		_ = json.Unmarshal([]byte(page.ResultInfo.JSON.RawJSON()), &info) // or it isn't said
 		all, total = nil, info.Total
 		for _, r := range page.Result {
-			all = append(all, accessRule{r.ID, string(r.Configuration.Target), r.Configuration.Value, string(r.Mode), r.Notes})
+			all = append(all, accessRule{r.ID, string(r.Configuration.Target), r.Configuration.Value, string(r.Mode), r.Notes, s.besideOf(string(r.Scope.Type))})
 		}
 		return nil
 	})
@@ -141,7 +154,7 @@ func (c *client) accessRule(ctx context.Context, s scope, id string) (r accessRu
 		if err != nil {
 			return err
 		}
-		r = accessRule{got.ID, string(got.Configuration.Target), got.Configuration.Value, string(got.Mode), got.Notes}
+		r = accessRule{got.ID, string(got.Configuration.Target), got.Configuration.Value, string(got.Mode), got.Notes, s.besideOf(string(got.Scope.Type))}
 		return nil
 	})
 	if is(err, Missing) {

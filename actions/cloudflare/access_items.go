@@ -82,10 +82,11 @@ func newRuleCache(rules []accessRule, instance, mode string) *cache {
 			c.other++
 			continue
 		}
-		// One address may have two rules: as such, and as a network of one.
+		// One address may have two rules: as such and as a network of one, or a zone's and
+		// the account's.
 		if was := c.items[p]; was != nil {
 			c.other++
-			if was.mine || !it.mine {
+			if was.mine || !it.mine && (was.ours || !it.ours) {
 				continue
 			}
 		}
@@ -101,7 +102,9 @@ func ruleItem(r accessRule, instance, mode string) (netip.Prefix, *item) {
 		return p, nil
 	}
 	it := &item{id: r.id}
-	it.tag, it.ours = parseTag(r.notes)
+	if !r.beside { // or it is for others to end
+		it.tag, it.ours = parseTag(r.notes)
+	}
 	it.mine, it.until = it.ours && it.tag.instance == instance, it.tag.until
 	switch {
 	case it.mine:

@@ -99,3 +99,22 @@ func TestRulesOfClocksApart(t *testing.T) {
 		})
 	}
 }
+
+// TestRulesOfTheAccountInZones is that rules of the account, with which those of a zone are
+// listed, are no zone's: whoever has put them in sees to them, be it this host before.
+func TestRulesOfTheAccountInZones(t *testing.T) {
+	atEdge(t, fake.Options{}, func(o *cloudflare.Options) { byRules(o); o.Zones = []string{fake.ZoneID} }, func(e *edge) {
+		e.foreign("block", "ip", "192.0.2.1", cloudflare.NewTag("web-1", time.Now().Add(-time.Hour)))
+		e.foreign("block", "ip", "192.0.2.2", cloudflare.NewTag("web-1", time.Now().Add(time.Hour)))
+		e.foreign("block", "ip", "192.0.2.3", cloudflare.NewTag("web-2", time.Now().Add(-time.Hour)))
+		e.foreign("whitelist", "ip", "192.0.2.4", "by hand")
+		e.ban("192.0.2.4/32", time.Hour)
+		e.ban("192.0.2.5/32", time.Hour)
+		e.after(30 * time.Minute)
+		e.hasRules(fake.ZoneID, "192.0.2.5")
+		e.hasRules(fake.AccountID, "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4")
+		if n := e.requests("DELETE", ""); n > 0 {
+			e.Errorf("%d requests to remove what is the account's", n)
+		}
+	})
+}

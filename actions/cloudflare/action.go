@@ -44,6 +44,8 @@ type Action struct {
 	reread  bool      // List is to read the list
 	readAt  time.Time // when it was last read
 
+	turn int // the zone, of parts, that is written to first the next time
+
 	unhurried bool // there is time to wait for requests of access rules
 
 	beside  int  // items that the account's other lists hold

@@ -179,8 +179,10 @@ func (a *Action) sortRemoves(remove []netip.Prefix, rejected []actions.Rejection
 }
 
 // inTheWay are items of ours that are over and for which Run can't be waited: without
-// them gone there is no room for what is to be added.
+// them gone there is no room for what is to be added or, with access rules, all requests
+// would go into new ones as long as there are more than can be written.
 func (a *Action) inTheWay(adds []change, removes int, now time.Time) (over []netip.Prefix) {
+	share := a.shareOfOver(len(adds))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	added := map[netip.Prefix]bool{}
@@ -191,6 +193,7 @@ func (a *Action) inTheWay(adds []change, removes int, now time.Time) (over []net
 			lack++
 		}
 	}
+	lack = max(lack, share)
 	if lack <= 0 {
 		return nil
 	}

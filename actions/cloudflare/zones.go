@@ -154,12 +154,17 @@ func (a *Action) heldInZones(ctx context.Context, target netip.Prefix) (e action
 	return e, e.Target.IsValid(), nil
 }
 
-// applyToZones writes to one zone after the other. What one of them rejects, or has to
-// wait, is named even if others have it.
+// applyToZones writes to one zone after the other, and begins with the next one each time:
+// the budget may last for the first only. What one of them rejects, or has to wait, is
+// named even if others have it.
 func (a *Action) applyToZones(ctx context.Context, add []actions.Entry, remove []netip.Prefix, asked time.Time) error {
 	rejected, waiting := map[netip.Prefix]actions.Rejection{}, map[netip.Prefix]bool{}
 	var failed, refused []error
-	for _, z := range a.parts {
+	a.mu.Lock()
+	first := a.turn % len(a.parts)
+	a.turn = first + 1
+	a.mu.Unlock()
+	for _, z := range slices.Concat(a.parts[first:], a.parts[:first]) {
 		err := z.apply(ctx, add, remove, asked)
 		if z.noteRefusal(err) {
 			refused = append(refused, err)

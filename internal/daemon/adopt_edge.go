@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/tailban/tailban/actions"
@@ -56,8 +57,8 @@ func (e *engine) adopt(action string, entries []actions.Entry, now time.Time) (n
 	l, unstored := &state.Loaded{}, map[netip.Prefix]bool{}
 	for i := range entries {
 		x := &entries[i]
-		if x.Left <= atEnd || e.pardons.covers(x.Target) {
-			continue
+		if x.Left <= atEnd || x.Left > maxManualBan || e.pardons.covers(x.Target) {
+			continue // longer than any ban: whoever can write there is not to have one made for good
 		}
 		o := state.Owner{
 			Jail: adoptedJail, Client: x.Target.Addr(), Since: now, Until: now.Add(x.Left),
@@ -71,7 +72,7 @@ func (e *engine) adopt(action string, entries []actions.Entry, now time.Time) (n
 			unstored[x.Target] = true
 		case h.Waiting && wanted(&h.Ban, action):
 			e.admit(h) // it had its turn, which is not stored
-		case h.Until(action).IsZero():
+		case h.Until(action).IsZero() && isAdopted(&h.Ban):
 			h.Owners = append(h.Owners, o)
 			e.bans.moved(h)
 			e.touch(&h.Ban)
@@ -81,4 +82,10 @@ func (e *engine) adopt(action string, entries []actions.Entry, now time.Time) (n
 		}
 	}
 	return n + e.takeUp(l, unstored, now)
+}
+
+// isAdopted reports whether all that is known of a ban was taken over: of others the state
+// says where they are enforced, or the configuration, which may have changed.
+func isAdopted(b *state.Ban) bool {
+	return !slices.ContainsFunc(b.Owners, func(o state.Owner) bool { return o.Jail != adoptedJail })
 }

@@ -85,12 +85,13 @@ func TestWhatIsTakenOverAtAnEdge(t *testing.T) {
 	now := time.Now()
 	waits := held("192.0.2.5/32", now, time.Hour, "web", "edge")
 	waits.Waiting = true
+	moved := held("192.0.2.6/32", now, time.Hour, "other", "edge") // its jail does not name the edge any longer
 	elsewhere := held("192.0.2.2/32", now, time.Hour, adoptedJail, "web")
 	r := newRig(t, start{
 		config:  strings.ReplaceAll(byName, `"web"]`, `"web", "edge"]`) + "\n[actions.edge]\ntype = \"cloudflare\"\naccount = \"0a0b0c0d0e0f00112233445566778899\"\ntoken_file = \"/t\"\n",
 		actions: []string{"web", "edge"},
 		loaded: state.Loaded{
-			Bans: []state.Ban{held("192.0.2.1/32", now, time.Hour, "web", "edge"), elsewhere, waits},
+			Bans: []state.Ban{held("192.0.2.1/32", now, time.Hour, "web", "edge"), elsewhere, waits, moved},
 			Pardons: []state.Pardon{{
 				Target: pfx("192.0.2.4/32"), Since: now, Before: now, Keep: now.Add(time.Hour),
 			}},
@@ -101,11 +102,13 @@ func TestWhatIsTakenOverAtAnEdge(t *testing.T) {
 		entries = append(entries, actions.Entry{Target: pfx(fmt.Sprintf("192.0.2.%d/32", i+1)), Left: 2 * time.Hour})
 	}
 	entries = append(entries, actions.Entry{Target: pfx("192.0.2.9/32"), Left: time.Second}) // ends at any moment
+	entries = append(entries, actions.Entry{Target: pfx("192.0.2.6/32"), Left: 2 * time.Hour})
+	entries = append(entries, actions.Entry{Target: pfx("192.0.2.8/32"), Left: time.Until(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))})
 	if n := r.engine.adopt("edge", entries, now); n != 2 {
 		t.Errorf("%d were taken over, want that of the kernel's as well, and the one that nobody knows", n)
 	}
 	for target, want := range map[string]time.Duration{
-		"192.0.2.1/32": time.Hour, "192.0.2.2/32": 2 * time.Hour, "192.0.2.3/32": 2 * time.Hour, "192.0.2.4/32": 0, "192.0.2.5/32": time.Hour, "192.0.2.9/32": 0,
+		"192.0.2.1/32": time.Hour, "192.0.2.2/32": 2 * time.Hour, "192.0.2.3/32": 2 * time.Hour, "192.0.2.4/32": 0, "192.0.2.5/32": time.Hour, "192.0.2.6/32": 0, "192.0.2.8/32": 0, "192.0.2.9/32": 0,
 	} {
 		until, banned := r.action["edge"].until[pfx(target)]
 		if banned != (want > 0) || banned && until.Sub(now.Add(want)).Abs() > time.Second {

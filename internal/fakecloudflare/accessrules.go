@@ -219,9 +219,17 @@ func (s *Server) deleteAccess(c *call) answer {
 	return ok(map[string]string{"id": r.id})
 }
 
-// listAccess gives a page, newest first unless a direction is asked for.
+// listAccess gives a page, newest first unless a direction is asked for. A zone's are
+// listed with those of its account, which hold there too.
 func (s *Server) listAccess(c *call) answer {
-	set, _, scope := s.accessOf(c)
+	set, a, scope := s.accessOf(c)
+	all, wider := set.rules, map[*accessRule]bool{}
+	if set != &a.access {
+		all = slices.Concat(all, a.access.rules)
+		for _, r := range a.access.rules {
+			wider[r] = true
+		}
+	}
 	var tests []func(*accessRule) bool
 	filter := func(key string, test func(r *accessRule, want string) bool) {
 		if want := c.query.Get(key); want != "" {
@@ -235,7 +243,7 @@ func (s *Server) listAccess(c *call) answer {
 		return strings.Contains(strings.ToLower(r.notes), strings.ToLower(want))
 	})
 	var found []*accessRule
-	for _, r := range set.rules {
+	for _, r := range all {
 		hits := 0
 		for _, t := range tests {
 			if t(r) {
@@ -255,11 +263,15 @@ func (s *Server) listAccess(c *call) answer {
 	}
 	out := []accessJSON{}
 	for _, r := range page {
-		out = append(out, s.showAccess(r, scope))
+		of := scope
+		if wider[r] {
+			of = accessScope{a.ID, "account"}
+		}
+		out = append(out, s.showAccess(r, of))
 	}
-	a := ok(out)
-	a.info = info
-	return a
+	got := ok(out)
+	got.info = info
+	return got
 }
 
 type pageInfo struct {
