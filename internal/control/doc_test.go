@@ -90,7 +90,7 @@ func jsonKeys(keys []string, t reflect.Type) []string {
 		return jsonKeys(keys, t.Elem())
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() {
+			if f := t.Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
 				keys = append(keys, jsonKey(f))
 				keys = jsonKeys(keys, f.Type)
 			}
