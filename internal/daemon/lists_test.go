@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -145,41 +144,6 @@ func TestFetchedRangesAreUsed(t *testing.T) {
 	if x := parse(t, strings.Replace(text, "refresh = \"1d\"", "", 1)).Providers[0]; x.Fetched {
 		t.Error("without refresh, fetched ranges are used")
 	}
-}
-
-// A disk that hangs while a list is stored holds up neither the status nor a reload.
-func TestListOnAHungDisk(t *testing.T) {
-	t.Parallel()
-	_, p, r, text := fetching(t)
-	// Nobody reads from this pipe: to open it for writing takes for ever.
-	pipe := filepath.Join(parse(t, text).StateDir, lists.Dir, "googlebot.json.new")
-	check(t, syscall.Mkfifo(pipe, 0o600))
-	close(p.hangs)
-	wait(t, "the list to be stored", func() bool { return isIn("(*Refresher).refresh", "wholefile.Write") })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	st, err := r.client.Status(ctx)
-	check(t, err)
-	if l := st.Lists; len(l) != 1 || l[0].Fetched {
-		t.Errorf("lists: %+v", l)
-	}
-	_, err = r.client.Reload(ctx)
-	check(t, err)
-	f, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	check(t, err)
-	defer f.Close()
-	r.stop()
-}
-
-// isIn reports whether a goroutine is in a function that another has called.
-func isIn(caller, function string) bool {
-	stacks := make([]byte, 16<<20)
-	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-		if strings.Contains(stack, caller) && strings.Contains(stack, function) {
-			return true
-		}
-	}
-	return false
 }
 
 // The daemon ends while a server hangs.
