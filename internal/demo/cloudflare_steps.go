@@ -222,9 +222,9 @@ func (s *edgeStage) inKernel(ctx context.Context, a netip.Addr) (bool, error) {
 	return false, err
 }
 
-// wholeSeconds is by how much the daemon may misjudge the edge's clock, of which it is
+// misjudged is by how much the daemon may misjudge the edge's clock, of which it is
 // told no parts of a second.
-const wholeSeconds = 2 * time.Second
+const misjudged = 2 * time.Second
 
 func (s *edgeStage) showRenewal(ctx context.Context) error {
 	was := s.deadline
@@ -238,7 +238,7 @@ func (s *edgeStage) showRenewal(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the rule still ends at %s", clockTime(was))
 	}
-	if left := s.deadline.Sub(s.clock.now()); left > lease+wholeSeconds {
+	if left := s.deadline.Sub(s.clock.now()); left > lease+misjudged {
 		return fmt.Errorf("the rule works for %s, which is more than the lease", left)
 	}
 	s.say("it ended at %s, and ends at %s now, by the edge's clock", clockTime(was), clockTime(s.deadline))
@@ -300,7 +300,7 @@ func (s *edgeStage) showSweep(ctx context.Context) error {
 			last = until
 		}
 	}
-	s.clock.moveOn(last.Sub(s.clock.now()) + wholeSeconds)
+	s.clock.moveOn(last.Sub(s.clock.now()) + misjudged)
 	s.say("nothing is over yet; the clock is moved on to behind %s, when the bans are", clockTime(last))
 	if err := s.sweep(ctx, "3 bans "); err != nil {
 		return err
