@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/tailban/tailban/actions"
@@ -86,21 +87,17 @@ func (a *Action) afford(removes []netip.Prefix, adds []change) (got int) {
 	defer a.mu.Unlock()
 	// What is there is looked at before it is changed, by itself or together.
 	looks := a.cache.pages()
-	cost := func(p netip.Prefix) int {
-		if a.cache.items[p] == nil || looks == 0 {
-			return 1
-		}
-		looks--
-		return 2
-	}
-	for _, p := range removes {
-		if left -= cost(p); left < 0 {
-			return got
-		}
-		got++
-	}
+	targets := slices.Clone(removes)
 	for _, c := range adds {
-		if left -= cost(c.target); left < 0 {
+		targets = append(targets, c.target)
+	}
+	for _, p := range targets {
+		left--
+		if a.cache.items[p] != nil && looks > 0 {
+			looks--
+			left--
+		}
+		if left < 0 {
 			return got
 		}
 		got++
@@ -334,13 +331,12 @@ func (a *Action) removeRules(ctx context.Context, targets []netip.Prefix, still 
 			looked = now
 		}
 		a.mu.Lock()
-		it := a.cache.items[p]
-		id, ok := "", it != nil && still(it, a.time())
-		if ok {
+		id := ""
+		if it := a.cache.items[p]; it != nil && still(it, a.time()) {
 			id = it.id
 		}
 		a.mu.Unlock()
-		if !ok {
+		if id == "" {
 			continue
 		}
 		switch one := a.client.removeAccessRule(ctx, a.scope, id); {

@@ -40,6 +40,15 @@ func (c *client) accessCall(s scope, step string, write bool) call {
 	return call{step: step + " of " + s.of(c.account), needs: s.needs(), zone: string(s), write: write}
 }
 
+// ids are the two parts of a path of which one says whose rules they are, and the other
+// is empty. The library goes by that, and not by whether they are present.
+func (c *client) ids(s scope) (account, zone string) {
+	if s == "" {
+		return c.account, ""
+	}
+	return "", string(s)
+}
+
 // accessRule is an access rule as the API has it.
 type accessRule struct {
 	id            string
@@ -111,11 +120,7 @@ func (c *client) accessRules(ctx context.Context, s scope) (all []accessRule, er
 func (c *client) accessPage(ctx context.Context, s scope, number int, like accessRule) (all []accessRule, total int, err error) {
 	err = c.call(ctx, c.accessCall(s, "list access rules", false), func(ctx context.Context, auth option.RequestOption) error {
 		var p firewall.AccessRuleListParams
-		if s == "" {
-			p.AccountID.Value, p.AccountID.Present = c.account, true
-		} else {
-			p.ZoneID.Value, p.ZoneID.Present = string(s), true
-		}
+		p.AccountID.Value, p.ZoneID.Value = c.ids(s)
 		p.Page.Value, p.Page.Present = float64(number), true
 		p.PerPage.Value, p.PerPage.Present = perPage, true
 		if like.value != "" {
@@ -145,11 +150,7 @@ func (c *client) accessPage(ctx context.Context, s scope, number int, like acces
 func (c *client) accessRule(ctx context.Context, s scope, id string) (r accessRule, found bool, err error) {
 	err = c.call(ctx, c.accessCall(s, "look at an access rule", false), func(ctx context.Context, auth option.RequestOption) error {
 		var p firewall.AccessRuleGetParams
-		if s == "" {
-			p.AccountID.Value, p.AccountID.Present = c.account, true
-		} else {
-			p.ZoneID.Value, p.ZoneID.Present = string(s), true
-		}
+		p.AccountID.Value, p.ZoneID.Value = c.ids(s)
 		got, err := c.access.Get(ctx, id, p, auth)
 		if err != nil {
 			return err
@@ -167,11 +168,7 @@ func (c *client) accessRule(ctx context.Context, s scope, id string) (r accessRu
 func (c *client) newAccessRule(ctx context.Context, s scope, r accessRule) (id string, err error) {
 	err = c.call(ctx, c.accessCall(s, "make an access rule", true), func(ctx context.Context, auth option.RequestOption) error {
 		var p firewall.AccessRuleNewParams
-		if s == "" {
-			p.AccountID.Value, p.AccountID.Present = c.account, true
-		} else {
-			p.ZoneID.Value, p.ZoneID.Present = string(s), true
-		}
+		p.AccountID.Value, p.ZoneID.Value = c.ids(s)
 		var f firewall.AccessRuleNewParamsConfiguration
 		f.Target.Value, f.Target.Present = firewall.AccessRuleNewParamsConfigurationTarget(r.target), true
 		f.Value.Value, f.Value.Present = r.value, true
@@ -194,11 +191,7 @@ func (c *client) newAccessRule(ctx context.Context, s scope, r accessRule) (id s
 func (c *client) editAccessRule(ctx context.Context, s scope, r accessRule) error {
 	return c.call(ctx, c.accessCall(s, "change an access rule", true), func(ctx context.Context, auth option.RequestOption) error {
 		var p firewall.AccessRuleEditParams
-		if s == "" {
-			p.AccountID.Value, p.AccountID.Present = c.account, true
-		} else {
-			p.ZoneID.Value, p.ZoneID.Present = string(s), true
-		}
+		p.AccountID.Value, p.ZoneID.Value = c.ids(s)
 		var f firewall.AccessRuleEditParamsConfiguration
 		f.Target.Value, f.Target.Present = firewall.AccessRuleEditParamsConfigurationTarget(r.target), true
 		f.Value.Value, f.Value.Present = r.value, true
@@ -214,11 +207,7 @@ func (c *client) editAccessRule(ctx context.Context, s scope, r accessRule) erro
 func (c *client) removeAccessRule(ctx context.Context, s scope, id string) error {
 	err := c.call(ctx, c.accessCall(s, "remove an access rule", true), func(ctx context.Context, auth option.RequestOption) error {
 		var p firewall.AccessRuleDeleteParams
-		if s == "" {
-			p.AccountID.Value, p.AccountID.Present = c.account, true
-		} else {
-			p.ZoneID.Value, p.ZoneID.Present = string(s), true
-		}
+		p.AccountID.Value, p.ZoneID.Value = c.ids(s)
 		_, err := c.access.Delete(ctx, id, p, auth)
 		return err
 	})
