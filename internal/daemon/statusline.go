@@ -30,27 +30,22 @@ func (e *engine) vitals() vitals {
 }
 
 // text is what there is.
-func (v vitals) text() string { return plural(v.bans, "ban") + "; " + plural(v.logs, "log") }
+func (v vitals) text() string {
+	return words.Plural(v.bans, "ban") + "; " + words.Plural(v.logs, "log")
+}
 
 // textSince is text with what has happened since an earlier moment. A reload may
 // have taken counters away: of those nothing is said.
 func (v vitals) textSince(before vitals, passed time.Duration) string {
-	text := plural(v.bans, "ban")
+	text := words.Plural(v.bans, "ban")
 	if v.decisions > before.decisions {
 		text += ", " + rate(v.decisions-before.decisions, passed.Minutes()) + " new a minute"
 	}
-	text += "; " + plural(v.logs, "log")
+	text += "; " + words.Plural(v.logs, "log")
 	if v.lines > before.lines {
 		text += ", " + rate(v.lines-before.lines, passed.Seconds()) + " lines a second"
 	}
 	return text
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return words.Thousands(n) + " " + what
 }
 
 // rate is so many in each of some units of time. What is small isn't nothing.

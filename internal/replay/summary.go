@@ -99,22 +99,14 @@ func (s *summary) writeWanted(b *strings.Builder) {
 func (s *summary) writeNames(b *strings.Builder, looked bool) {
 	switch {
 	case looked && s.names > 0:
-		fmt.Fprintf(b, "%14snames looked up, as the DNS has them now: of %s", "", plural(s.names, "client"))
+		fmt.Fprintf(b, "%14snames looked up, as the DNS has them now: of %s", "", words.Plural(s.names, "client"))
 		if s.unproven > 0 {
-			fmt.Fprintf(b, "; in vain where %s came of it", plural(s.unproven, "ban"))
+			fmt.Fprintf(b, "; in vain where %s came of it", words.Plural(s.unproven, "ban"))
 		}
 		b.WriteByte('\n')
 	case s.unproven > 0:
-		fmt.Fprintf(b, "%14s%s of who may be a wanted machine: names are looked up by a daemon, and here with --dns\n", "", plural(s.unproven, "ban"))
+		fmt.Fprintf(b, "%14s%s of who may be a wanted machine: names are looked up by a daemon, and here with --dns\n", "", words.Plural(s.unproven, "ban"))
 	}
-}
-
-// plural counts things.
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return words.Thousands(n) + " " + what + "s"
 }
 
 // client counts a line's client; a proxy that speaks for itself is none.

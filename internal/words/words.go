@@ -31,6 +31,14 @@ func Thousands[N int | int64 | uint64](n N) string {
 	return b.String()
 }
 
+// Plural counts things: "1 ban", "1,200 bans".
+func Plural[N int | int64 | uint64](n N, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return Thousands(n) + " " + what
+}
+
 // Clip cuts a text to n bytes, with no character cut in half, and an ellipsis
 // behind them if it was longer.
 func Clip(s string, n int) string {

@@ -25,3 +25,11 @@ func TestThousands(t *testing.T) {
 		}
 	}
 }
+
+func TestPlural(t *testing.T) {
+	for in, want := range map[int]string{0: "0 bans", 1: "1 ban", 2: "2 bans", 1200: "1,200 bans"} {
+		if got := Plural(in, "ban"); got != want {
+			t.Errorf("%d is written %q", in, got)
+		}
+	}
+}
