@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -143,6 +144,37 @@ func TestFetchedRangesAreUsed(t *testing.T) {
 	if x := parse(t, strings.Replace(text, "refresh = \"1d\"", "", 1)).Providers[0]; x.Fetched {
 		t.Error("without refresh, fetched ranges are used")
 	}
+}
+
+// A disk that hangs while a list is stored holds up neither the status nor a reload.
+func TestListOnAHungDisk(t *testing.T) {
+	t.Parallel()
+	_, p, r, text := fetching(t)
+	thaw := freeze(t, filepath.Join(parse(t, text).StateDir, lists.Dir))
+	close(p.hangs)
+	wait(t, "the list to be stored", func() bool { return isIn("(*Refresher).refresh", "wholefile.Write") })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	st, err := r.client.Status(ctx)
+	check(t, err)
+	if l := st.Lists; len(l) != 1 || l[0].Fetched {
+		t.Errorf("lists: %+v", l)
+	}
+	_, err = r.client.Reload(ctx)
+	check(t, err)
+	thaw()
+	r.stop()
+}
+
+// isIn reports whether a goroutine is in a function that another has called.
+func isIn(caller, function string) bool {
+	stacks := make([]byte, 16<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, caller) && strings.Contains(stack, function) {
+			return true
+		}
+	}
+	return false
 }
 
 // The daemon ends while a server hangs.
