@@ -256,8 +256,10 @@ func (a *Action) LookAgain() {
 	signal(a.rule)
 }
 
-// sameEnd reports whether two ends are the same but for parts of a second.
-func sameEnd(a, b time.Time) bool { return a.Sub(b).Abs() < time.Second }
+// sameEnd reports whether two ends are the same, but for parts of a second, which a tag
+// doesn't tell, and for what it takes to be told how much is left of a ban. The
+// reconciler doesn't tell such ends apart, either.
+func sameEnd(a, b time.Time) bool { return a.Sub(b).Abs() < 2*time.Second }
 
 // List implements [actions.Action]: what this instance has in the list, and what
 // others have there in its place. It reads the list if Prepare was called since, or

@@ -148,7 +148,7 @@ func (a *Action) sortAdds(add []actions.Entry, now time.Time, ago time.Duration)
 		until, exact, covered := a.cache.cover(p, now)
 		it := a.cache.items[p]
 		switch {
-		case it != nil && it.mine && !it.wrong && (it.until.Equal(w.until.Truncate(time.Second)) || it.until.Equal(w.until)):
+		case it != nil && it.mine && !it.wrong && sameEnd(it.until, w.until):
 			it.until = w.until
 		case covered && covers(until, exact, w.until) && (it == nil || !it.mine):
 			w.by = until // which Run looks after
