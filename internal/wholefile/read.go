@@ -24,7 +24,8 @@ func Read(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || ok && st.Nlink != 1 {
+	// One without a name was replaced while it was opened, and is as whole as the next.
+	if st, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || ok && st.Nlink > 1 {
 		return nil, fmt.Errorf("%s is no regular file with one name, as a daemon makes it", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))

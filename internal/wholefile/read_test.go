@@ -49,3 +49,36 @@ func TestRead(t *testing.T) {
 		})
 	}
 }
+
+// Who reads while the file is replaced gets the one or the other.
+func TestReadWhileItIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := Write(path, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for range 500 {
+			if err := Write(path, []byte("hello")); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	for {
+		if data, err := Read(path, 10); err != nil || string(data) != "hello" {
+			t.Errorf("%q, %v", data, err)
+			<-ended
+			return
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+	}
+}
