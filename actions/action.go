@@ -104,6 +104,13 @@ type Paced interface {
 	Pause() time.Duration
 }
 
+// Repairer is an action that repairs the rules its bans are enforced by.
+type Repairer interface {
+	// Repairs is how often a Prepare found them changed by others. It may be called
+	// from any goroutine, and waits for nothing.
+	Repairs() uint64
+}
+
 // Limited is an action that can hold a ban for only so long at a time.
 type Limited interface {
 	// Longest is the longest time left that Apply gives an addition; one with

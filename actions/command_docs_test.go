@@ -134,12 +134,10 @@ func TestCommandSSH(t *testing.T) {
 [ "$1 $2 $3 $4 $5" = "-o BatchMode=yes -o ConnectTimeout=5 tailban@router" ] || { echo "usage: $*" >&2; exit 255; }
 shift 5
 command="$*"
-sh -c "ban() { \"\$0\" ` + fakeFirewall + ` ` + dir + ` \"\$@\"; }; $command" "$REAL"`
+sh -c "ban() { \"\$0\" ` + dir + ` \"\$@\"; }; $command" "$REAL"`
 	opt := documented(t)[1]
-	self, err := os.Executable()
-	check(t, err)
 	file := filepath.Join(dir, "ssh")
-	ssh = strings.ReplaceAll(ssh, "$REAL", self)
+	ssh = strings.ReplaceAll(ssh, "$REAL", built.file(t))
 	check(t, os.WriteFile(file, []byte(ssh), 0o600))
 	for _, argv := range []*[]string{&opt.Ban, &opt.Unban, &opt.List} {
 		if (*argv)[0] != "/usr/bin/ssh" {

@@ -3,132 +3,54 @@
 package actions_test
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/tailban/tailban/actions"
 	"github.com/tailban/tailban/actions/actionstest"
 )
 
-// fakeFirewall is the first argument by which this test binary is a firewall
-// that keeps a file for each ban:
-//
-//	fakeFirewall DIR ban|unban|check|list [PREFIX [SECONDS]]
-//
-// Without PREFIX the targets of ban and unban are on standard input. With
-// SECONDS, there or there, a ban ends by itself and the listing tells what is
-// left. A file "bad" in DIR holds targets that it fails for.
-const fakeFirewall = "tailban-fake-firewall"
-
-func runFakeFirewall(args []string) int {
-	f := firewall{dir: args[0]}
-	if err := f.run(args[1], args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return max(f.status, 1)
-	}
-	return f.status
+// fakeFirewall is a program that commands run, built once: a test binary takes ten
+// times as long to begin, and it is begun a thousand times.
+type fakeFirewall struct {
+	once sync.Once
+	dir  string
+	err  error
 }
 
-type firewall struct {
-	dir    string
-	status int
-}
+var built fakeFirewall
 
-func (f *firewall) run(verb string, args []string) error {
-	switch verb {
-	case "list":
-		return f.list()
-	case "check":
-		if _, ok := f.left(f.file(args[0])); !ok {
-			f.status = 1
+func (f *fakeFirewall) file(t *testing.T) string {
+	t.Helper()
+	f.once.Do(func() {
+		if f.dir, f.err = os.MkdirTemp("", "tailban-firewall"); f.err != nil {
+			return
 		}
+		if out, err := exec.Command("go", "build", "-o", f.dir, "./actionstest/firewall").CombinedOutput(); err != nil {
+			f.err = fmt.Errorf("build the fake firewall: %w\n%s", err, out)
+		}
+	})
+	check(t, f.err)
+	return filepath.Join(f.dir, "firewall")
+}
+
+func (f *fakeFirewall) remove() error {
+	if f.dir == "" {
 		return nil
 	}
-	if len(args) > 0 {
-		args = append(args, "0")
-		seconds, err := strconv.ParseInt(args[1], 10, 64)
-		return errors.Join(err, f.change(verb, args[0], seconds))
-	}
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		var l struct {
-			Verb, Target string
-			Seconds      int64
-		}
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil || l.Verb != verb {
-			return fmt.Errorf("cannot read %q: %w", lines.Text(), err)
-		}
-		if err := f.change(verb, l.Target, l.Seconds); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
-}
-
-func (f *firewall) file(target string) string {
-	return filepath.Join(f.dir, "ban "+strings.ReplaceAll(target, "/", "_"))
-}
-
-func (f *firewall) change(verb, target string, seconds int64) error {
-	bad, _ := os.ReadFile(filepath.Join(f.dir, "bad"))
-	if strings.Contains(string(bad), target) {
-		f.status = 3
-		return fmt.Errorf("no room for \x1b[31m%s", target)
-	}
-	if verb == "unban" {
-		if err := os.Remove(f.file(target)); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	var until string
-	if seconds > 0 {
-		until = strconv.FormatInt(time.Now().Add(time.Duration(seconds)*time.Second).UnixNano(), 10)
-	}
-	temp := filepath.Join(f.dir, "new "+strconv.Itoa(os.Getpid()))
-	return errors.Join(os.WriteFile(temp, []byte(until), 0o600), os.Rename(temp, f.file(target)))
-}
-
-// left tells the seconds left of a ban, "" for one that has no end.
-func (f *firewall) left(file string) (string, bool) {
-	text, err := os.ReadFile(file)
-	if err != nil || len(text) == 0 {
-		return "", err == nil
-	}
-	until, err := strconv.ParseInt(string(text), 10, 64)
-	left := time.Until(time.Unix(0, until))
-	return strconv.FormatFloat(left.Seconds(), 'f', 3, 64), err == nil && left > 0
-}
-
-func (f *firewall) list() error {
-	files, err := filepath.Glob(filepath.Join(f.dir, "ban *"))
-	out := bufio.NewWriter(os.Stdout)
-	for _, file := range files {
-		if left, ok := f.left(file); ok {
-			target := strings.ReplaceAll(strings.TrimPrefix(filepath.Base(file), "ban "), "_", "/")
-			fmt.Fprintln(out, target, left)
-		}
-	}
-	return errors.Join(err, out.Flush())
+	return os.RemoveAll(f.dir)
 }
 
 // fakeRun is the arguments that run the fake firewall.
 func fakeRun(t *testing.T, dir string, args ...string) []string {
 	t.Helper()
-	self, err := os.Executable()
-	check(t, err)
-	// By env, as where a test binary is may be open to others.
-	return append([]string{"/usr/bin/env", self, fakeFirewall, dir}, args...)
+	// By env, as where it is may be open to others.
+	return append([]string{"/usr/bin/env", built.file(t), dir}, args...)
 }
 
 // kinds of commands with the fake firewall.

@@ -3,11 +3,11 @@
 package actions_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 )
 
 // childEnv selects what the test binary does instead of testing, when it has
@@ -15,11 +15,14 @@ import (
 const childEnv = "TAILBAN_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == fakeFirewall {
-		unix.Exit(runFakeFirewall(os.Args[2:])) // os.Exit takes a second with the race detector
-	}
 	if name := os.Getenv(childEnv); name != "" {
 		os.Exit(runChild(name))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := built.remove(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
 }

@@ -84,9 +84,8 @@ type Nftables struct {
 	opt NftablesOptions
 	log *slog.Logger
 
-	mu     sync.Mutex // SetAllow and Stats may come from elsewhere
+	mu     sync.Mutex // SetAllow may come from elsewhere; held while the kernel is asked
 	allow  []netip.Prefix
-	stats  NftablesStats
 	conn   *nftables.Conn // nil: not connected
 	socket *netlink.Conn  // of conn
 	low    lowFiles
@@ -95,6 +94,9 @@ type Nftables struct {
 	renew  bool // the kernel changes the timeout of an element that is added again
 
 	flags nftables.TableFlags // that our table has while we own it; none: it isn't protected
+
+	statsMu sync.Mutex // of stats: who asks for them waits for nothing
+	stats   NftablesStats
 
 	watchMu  sync.Mutex // of watching
 	watching watching
@@ -186,7 +188,7 @@ func (n *Nftables) report(fix repair) {
 		n.log.Info("nftables table set up", slog.Any("found", fix.found))
 		return
 	}
-	n.stats.Repairs++
+	n.count(func(s *NftablesStats) { s.Repairs++ })
 	n.log.Warn("nftables ruleset was changed by somebody else, repaired", slog.Any("found", fix.found))
 }
 
@@ -220,11 +222,18 @@ func (n *Nftables) replaceAllow() error {
 	return n.explain("replace what is allowed in", n.conn.Flush())
 }
 
-// Stats returns the counts. It may be called from any goroutine.
+// Stats returns the counts. It may be called from any goroutine, and waits for
+// nothing.
 func (n *Nftables) Stats() NftablesStats {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.statsMu.Lock()
+	defer n.statsMu.Unlock()
 	return n.stats
+}
+
+func (n *Nftables) count(f func(*NftablesStats)) {
+	n.statsMu.Lock()
+	defer n.statsMu.Unlock()
+	f(&n.stats)
 }
 
 // Repairs is how often the rules were found changed by others.

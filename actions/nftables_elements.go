@@ -46,8 +46,10 @@ func (n *Nftables) Apply(ctx context.Context, add []Entry, remove []netip.Prefix
 		return errNotPrepared
 	}
 	c := sortChanges(add, remove, setFor, n.opt.Protected)
-	n.stats.Protected += c.protected
-	n.stats.Unsupported += c.unsupported
+	n.count(func(s *NftablesStats) {
+		s.Protected += c.protected
+		s.Unsupported += c.unsupported
+	})
 	overlapping, err := n.change(ctx, c.adds, c.removes)
 	c.rejected = append(c.rejected, overlapping...)
 	if err == nil && len(c.rejected) > 0 {

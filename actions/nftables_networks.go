@@ -119,7 +119,7 @@ func (n *Nftables) changeNetworks(set *nftables.Set, add []Entry, remove []netip
 	held, _ := spans(elements)
 	networks, changed := without(held, remove)
 	networks, rejected, full := with(networks, add)
-	n.stats.Overlapping += uint64(len(rejected))
+	n.count(func(s *NftablesStats) { s.Overlapping += uint64(len(rejected)) })
 	if changed || len(add) > len(rejected) {
 		if err := n.writeNetworks(set, networks); err != nil {
 			return nil, n.explainElements("write", set, err)

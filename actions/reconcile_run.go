@@ -27,8 +27,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	next := time.NewTimer(r.opt.Interval)
 	defer next.Stop()
 	backoff := r.opt.MinBackoff
-	for full := true; ; {
-		began := r.opt.Now()
+	for full, first := true, true; ; first = false {
+		began, repairs := r.opt.Now(), r.repairs()
 		err := r.pass(ctx, full)
 		if ctx.Err() != nil {
 			r.finish(ctx)
@@ -39,7 +39,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.passedAll()
 		}
 		if full {
-			next.Reset(max(r.opt.Interval, r.fullPause(r.opt.Now().Sub(began))))
+			pause := r.opt.Interval
+			if !first && r.repairs() == repairs {
+				pause = max(pause, r.fullPause(r.opt.Now().Sub(began)))
+			}
+			next.Reset(pause)
 		}
 		if err == nil {
 			backoff = r.opt.MinBackoff
@@ -56,13 +60,23 @@ func (r *Reconciler) Run(ctx context.Context) error {
 }
 
 // fullPause is how long to leave it at a full pass that took so long: listing many
-// bans is work for the kernel, and that is to be a small share of it. Who has us wait
-// for a pause does not work all the time that an Apply takes.
+// bans is work for the kernel, and that is to be a small share of it. It does not go
+// by a pass that set up the rules or repaired them: that takes longer than looking,
+// and what was amiss once is soon looked at again. Who has us wait for a pause does
+// not work all the time that an Apply takes.
 func (r *Reconciler) fullPause(took time.Duration) time.Duration {
 	if _, paced := r.opt.Action.(Paced); paced {
 		return 0
 	}
 	return fullShare * took
+}
+
+// repairs is how often the action found its rules changed by others.
+func (r *Reconciler) repairs() uint64 {
+	if a, ok := r.opt.Action.(Repairer); ok {
+		return a.Repairs()
+	}
+	return 0
 }
 
 // rest waits after an error, but not if somebody else has just been seen to be

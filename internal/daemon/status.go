@@ -238,9 +238,6 @@ func fillLog(l *control.LogStatus, s *logStats, now time.Time) {
 	}
 }
 
-// repairer is an action that tells how often others have changed its rules.
-type repairer interface{ Repairs() uint64 }
-
 func actionStatus(e *enforcer) control.ActionStatus {
 	s := e.reconciler.Stats()
 	a := control.ActionStatus{
@@ -251,7 +248,7 @@ func actionStatus(e *enforcer) control.ActionStatus {
 	if s.Err != nil {
 		a.Err = s.Err.Error()
 	}
-	if r, ok := e.action.(repairer); ok {
+	if r, ok := e.action.(actions.Repairer); ok {
 		a.Repairs = r.Repairs()
 	}
 	if o, ok := e.action.(actions.Overstayer); ok {
