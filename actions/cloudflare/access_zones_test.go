@@ -1,7 +1,10 @@
 package cloudflare_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +44,53 @@ func TestOneZoneRefusesRules(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// mistyped is a transport that answers for noZone as the API does for an id that no zone
+// has (its documented error 7003).
+type mistyped struct {
+	http.RoundTripper
+	status int
+}
+
+func (m mistyped) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := m.RoundTripper.RoundTrip(r)
+	if err == nil && strings.Contains(r.URL.Path, noZone) {
+		_ = resp.Body.Close()
+		resp.StatusCode = m.status
+		resp.Body = io.NopCloser(strings.NewReader(`{"success": false, "result": null, "messages": [], "errors": [
+			{"code": 7003, "message": "Could not route to /zones/` + noZone + `/firewall/access_rules/rules, perhaps your object identifier is invalid?"}]}`))
+	}
+	return resp, err
+}
+
+// TestOneZoneIsNone is that one that has been deleted, or is mistyped, keeps no bans from
+// the others.
+func TestOneZoneIsNone(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest} {
+		for name, zones := range map[string][]string{"first": {noZone, fake.ZoneID}, "last": {fake.ZoneID, noZone}} {
+			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
+				options := func(o *cloudflare.Options) {
+					byRules(o)
+					o.Zones, o.Transport = zones, mistyped{o.Transport, status}
+				}
+				atEdge(t, fake.Options{}, options, func(e *edge) {
+					e.ban("192.0.2.1/32", time.Hour)
+					e.after(time.Minute)
+					e.hasRules(fake.ZoneID, "192.0.2.1")
+					if s := e.reconciler.Stats(); s.Failing {
+						e.Errorf("it fails: %v", s.Err)
+					}
+					if l := e.action.Leases(); len(l) != 1 || l[0].Zone != noZone || l[0].Err == nil {
+						e.Errorf("what is told of zones is %+v", l)
+					}
+					e.said("refuses access rules", 1)
+					e.after(2 * time.Hour)
+					e.hasRules(fake.ZoneID)
+				})
+			})
+		}
 	}
 }
 

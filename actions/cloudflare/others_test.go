@@ -3,6 +3,7 @@ package cloudflare_test
 import (
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,16 +138,16 @@ func TestTakenOverInTime(t *testing.T) {
 // TestProtectedMeanwhile is that what must not be banned is not put in when another
 // host's ban of it ends.
 func TestProtectedMeanwhile(t *testing.T) {
-	protected := false
+	var protected atomic.Bool
 	guard := func(o *cloudflare.Options) {
-		o.Protected = func(netip.Prefix) (string, bool) { return "allowed", protected }
+		o.Protected = func(netip.Prefix) (string, bool) { return "allowed", protected.Load() }
 	}
 	atEdge(t, fake.Options{}, guard, func(e *edge) {
 		e.by("web-2", "192.0.2.1", 14*time.Minute)
 		e.after(11 * time.Minute)
 		e.ban("192.0.2.1/32", time.Hour)
 		e.after(time.Minute)
-		protected = true
+		protected.Store(true)
 		e.after(4 * time.Minute)
 		if got := e.items()["192.0.2.1"]; strings.HasPrefix(got, "tailban/web-1 ") {
 			e.Errorf("it is banned: %q", got)

@@ -35,11 +35,12 @@ func (a *Action) overdue(now time.Time) (n int) {
 	return n
 }
 
-// noteTidied notes whether what is over could be removed. Rules that were not renewed
-// for want of that are then.
-func (a *Action) noteTidied(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		return
+// noteTidied notes whether what is over could be removed, and returns why not. Rules
+// that were not renewed for want of that are then. That another change came first tells
+// neither.
+func (a *Action) noteTidied(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, errLater) {
+		return err
 	}
 	a.mu.Lock()
 	a.tidyErr = err
@@ -52,4 +53,5 @@ func (a *Action) noteTidied(ctx context.Context, err error) {
 	if err == nil && lapsing {
 		signal(a.rule)
 	}
+	return err
 }

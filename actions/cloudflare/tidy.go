@@ -35,7 +35,6 @@ func (a *Action) Run(ctx context.Context) error {
 			continue
 		}
 		_, err := a.tidy(ctx, othersGrace)
-		a.noteTidied(ctx, err)
 		if err == nil || errors.Is(err, errLater) {
 			rest = a.tidyEvery
 			continue
@@ -129,7 +128,7 @@ func (a *Action) takeOver(p netip.Prefix, w want, now time.Time) (needed bool) {
 func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, err error) {
 	end, err := a.begin(ctx)
 	if err != nil {
-		return 0, err
+		return 0, a.noteTidied(ctx, err)
 	}
 	defer end()
 	a.mu.Lock()
@@ -137,10 +136,10 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	a.mu.Unlock()
 	// Others may have prolonged what is theirs, or taken over what was ours.
 	if err := a.review(ctx); err != nil {
-		return 0, err
+		return 0, a.noteTidied(ctx, err)
 	}
 	if err := a.checkTaken(ctx); err != nil {
-		return 0, err
+		return 0, a.noteTidied(ctx, err)
 	}
 	now := a.time()
 	over := func(it *item, now time.Time) bool {
@@ -169,7 +168,7 @@ func (a *Action) tidy(ctx context.Context, grace time.Duration) (removed int, er
 	adds, _ = cut(adds, got, nil, func(c change) netip.Prefix { return c.target })
 	gone, _ = cut(gone, got-len(adds), nil, func(p netip.Prefix) netip.Prefix { return p })
 	before := a.count(gone)
-	err = a.removeItems(ctx, gone, false, over)
+	err = a.noteTidied(ctx, a.removeItems(ctx, gone, false, over))
 	removed = before - a.count(gone)
 	if err == nil || errors.Is(err, errLater) {
 		_, _, failed := a.addItems(ctx, adds)

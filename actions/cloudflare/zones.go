@@ -56,11 +56,11 @@ func (a *Action) listZones(ctx context.Context) ([]actions.Entry, error) {
 	return a.knownInZones(), nil
 }
 
-// noteRefusal notes of a zone whether the token is for it, and reports if it isn't. It
-// is left out then, and the others have what they should: to have a ban in some zones is
-// better than in none.
+// noteRefusal notes of a zone whether it takes rules, and reports if it doesn't: the
+// token is not for it, or there is no such zone. It is left out then, and the others
+// have what they should: to have a ban in some zones is better than in none.
 func (a *Action) noteRefusal(err error) (refused bool) {
-	refused = is(err, BadToken) || is(err, Permission)
+	refused = is(err, BadToken) || is(err, Permission) || is(err, Missing) || is(err, Invalid)
 	var r *actions.RejectedError
 	var w *actions.WaitingError
 	if !refused && err != nil && !errors.As(err, &r) && !errors.As(err, &w) {
@@ -84,7 +84,7 @@ func (a *Action) noteRefusal(err error) (refused bool) {
 	return refused
 }
 
-// judgeZones is what the failures in zones come to: that some refuse the token is none.
+// judgeZones is what the failures in zones come to: that some refuse rules is none.
 func (a *Action) judgeZones(failed, refused []error) error {
 	if len(refused) == len(a.parts) {
 		failed = append(failed, refused...)
@@ -92,7 +92,7 @@ func (a *Action) judgeZones(failed, refused []error) error {
 	return errors.Join(failed...)
 }
 
-// refusing are the zones that refuse the token.
+// refusing are the zones that refuse rules.
 func (a *Action) refusing() (list []Lease) {
 	for _, z := range a.parts {
 		z.mu.Lock()
