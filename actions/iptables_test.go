@@ -19,6 +19,9 @@ func variants(t *testing.T, f func(t *testing.T, opt actions.IptablesOptions)) {
 	for _, v := range []string{actions.VariantNft, actions.VariantLegacy} {
 		t.Run(v, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() {
+				t.Skip("takes many seconds, most of them in other programs")
+			}
 			if os.Geteuid() != 0 {
 				t.Skip("needs root")
 			}

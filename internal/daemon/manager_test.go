@@ -39,11 +39,12 @@ func (m *toldManager) took() []string {
 	return lines
 }
 
-// wedgeable runs the engine of a rig, and tells its manager.
-func wedgeable(t *testing.T, to *toldManager, watchdog time.Duration) (r *rig, batches chan *source.Batch, questions chan question) {
+// wedgeable runs the engine of a rig, and tells its manager. Its state is stored on a
+// disk, once its writer is run.
+func wedgeable(t *testing.T, to *toldManager, watchdog time.Duration, disk stuckDisk) (r *rig, batches chan *source.Batch, questions chan question) {
 	r = newRig(t, start{config: web, actions: []string{"firewall"}})
 	r.daemon.Manager = to.manager(watchdog)
-	r.daemon.writer = state.NewWriter(make(stuckDisk), slog.New(slog.NewTextHandler(io.Discard, nil)), state.Clock(time.Now))
+	r.daemon.writer = state.NewWriter(disk, slog.New(slog.NewTextHandler(io.Discard, nil)), state.Clock(time.Now))
 	ctx, cancel := context.WithCancel(t.Context())
 	batches, questions = make(chan *source.Batch), make(chan question)
 	parts := []*part{
@@ -59,7 +60,7 @@ func wedgeable(t *testing.T, to *toldManager, watchdog time.Duration) (r *rig, b
 func TestOnlyTheEngineFeedsTheWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m toldManager
-		_, _, questions := wedgeable(t, &m, 30*time.Second)
+		_, _, questions := wedgeable(t, &m, 30*time.Second, nil)
 		fed := func(want int, what string) {
 			t.Helper()
 			synctest.Wait()
@@ -89,7 +90,7 @@ func TestOnlyTheEngineFeedsTheWatchdog(t *testing.T) {
 func TestStatusLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m toldManager
-		r, batches, _ := wedgeable(t, &m, 0)
+		r, batches, _ := wedgeable(t, &m, 0, nil)
 		told := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -130,9 +131,8 @@ func (c stuckDisk) Commit(state.Update) error { <-c; return nil }
 func TestHungDiskIsNoWedgedEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m toldManager
-		r, _, _ := wedgeable(t, &m, tellEvery)
 		hung := make(stuckDisk)
-		r.daemon.writer = state.NewWriter(hung, slog.New(slog.NewTextHandler(io.Discard, nil)), state.Clock(time.Now))
+		r, _, _ := wedgeable(t, &m, tellEvery, hung)
 		writer := startPart(t.Context(), func(ctx context.Context) { _ = r.daemon.writer.Run(ctx) })
 		r.daemon.writer.Put(state.Update{Unbans: []netip.Prefix{pfx("192.0.2.1/32")}})
 		if text, _ := r.daemon.stateTrouble(time.Now()); text != "" {
