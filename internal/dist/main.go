@@ -13,7 +13,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -40,6 +42,11 @@ func run(ctx context.Context, b *build, version string) (path string, err error)
 	d, err := describe(ctx, b.root)
 	if err != nil && version == "" {
 		return "", fmt.Errorf("%w (hint: outside of a git checkout, make dist VERSION=1.2.3)", err)
+	}
+	// Those have the same name in Go and in Debian, which not all have.
+	architectures := []string{"amd64", "arm64"}
+	if !slices.Contains(architectures, b.arch) {
+		return "", fmt.Errorf("no package is made for %q, but for %s (hint: go build makes the program for others)", b.arch, strings.Join(architectures, " and "))
 	}
 	b.version, b.date = version, d.date
 	if version == "" {

@@ -54,6 +54,20 @@ func TestInstalledConfiguration(t *testing.T) {
 	}
 }
 
+// Debian has other names for some architectures, and none for some.
+func TestNoPackageForOtherArchitectures(t *testing.T) {
+	for _, arch := range []string{"arm", "386", "", "x86_64"} {
+		out := filepath.Join(t.TempDir(), "dist")
+		_, err := run(t.Context(), &build{root: "../..", out: out, arch: arch}, "1.2.3")
+		if err == nil || !strings.Contains(err.Error(), "amd64 and arm64") {
+			t.Errorf("%q: %v", arch, err)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%q: a folder is made", arch)
+		}
+	}
+}
+
 // The same sources give the same bytes, from whichever folder, with whichever
 // umask, times and settings of Go's; and they are what a package has to be.
 func TestPackage(t *testing.T) {

@@ -42,7 +42,7 @@ func (b *build) stage(ctx context.Context, to string) error {
 	s.write("etc/tailban/jails.toml", []byte(config))
 
 	s.write(docs+"/README.md", s.read("README.md"))
-	for _, page := range s.list("docs/*") {
+	for _, page := range s.list("docs/*.md", "docs/*.yml") {
 		s.write(docs+"/"+page, s.read(page))
 	}
 	s.gzip(docs+"/changelog.gz", s.read("CHANGELOG.md"))
