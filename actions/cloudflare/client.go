@@ -10,7 +10,6 @@ import (
 	"github.com/cloudflare/cloudflare-go/v7/firewall"
 	"github.com/cloudflare/cloudflare-go/v7/option"
 	"github.com/cloudflare/cloudflare-go/v7/rules"
-	"github.com/cloudflare/cloudflare-go/v7/rulesets"
 
 	"github.com/tailban/tailban/internal/sleep"
 )
@@ -29,11 +28,12 @@ const (
 
 // client makes single calls of the API. Only what it reads is tried again.
 type client struct {
+	api     string
 	account string
 	token   func() (string, error)
 	gate    *gate
+	http    *http.Client
 	lists   *rules.ListService
-	rules   *rulesets.RulesetService
 	access  *firewall.AccessRuleService
 }
 
@@ -42,16 +42,13 @@ func newClient(o *Options, l *ledger) *client {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	c := &client{account: o.Account, token: o.Token, gate: newGate(l, o.now)}
-	opts := []option.RequestOption{
-		option.WithBaseURL(o.API + "/"),
-		option.WithMaxRetries(0),
-		option.WithHTTPClient(&http.Client{
-			Transport:     &transport{base: base, gate: c.gate},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}),
+	c := &client{api: o.API, account: o.Account, token: o.Token, gate: newGate(l, o.now)}
+	c.http = &http.Client{
+		Transport:     &transport{base: base, gate: c.gate},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	c.lists, c.rules, c.access = rules.NewListService(opts...), rulesets.NewRulesetService(opts...), firewall.NewAccessRuleService(opts...)
+	opts := []option.RequestOption{option.WithBaseURL(o.API + "/"), option.WithMaxRetries(0), option.WithHTTPClient(c.http)}
+	c.lists, c.access = rules.NewListService(opts...), firewall.NewAccessRuleService(opts...)
 	return c
 }
 
@@ -66,9 +63,14 @@ type call struct {
 func reading(step string) call { return call{step: step, needs: needsLists} }
 func writing(step string) call { return call{step: step, needs: needsLists, write: true} }
 
-// call makes one call with the token as it is now. What only reads is tried again a
+// call makes one call of Cloudflare's library with the token as it is now.
+func (c *client) call(ctx context.Context, x call, f func(context.Context, option.RequestOption) error) error {
+	return c.withToken(ctx, x, func(ctx context.Context, token string) error { return f(ctx, option.WithAPIToken(token)) })
+}
+
+// withToken makes one call with the token as it is now. What only reads is tried again a
 // few times.
-func (c *client) call(ctx context.Context, x call, f func(context.Context, option.RequestOption) error) (err error) {
+func (c *client) withToken(ctx context.Context, x call, f func(ctx context.Context, token string) error) (err error) {
 	for wait := firstAgain; ; wait *= 3 {
 		err = c.once(ctx, x, f)
 		if x.write || wait > lastAgain || !is(err, Temporary) && !is(err, Busy) {
@@ -84,7 +86,7 @@ func (c *client) call(ctx context.Context, x call, f func(context.Context, optio
 // Pauses before something is read again.
 const firstAgain, lastAgain = time.Second, 3 * time.Second
 
-func (c *client) once(ctx context.Context, x call, f func(context.Context, option.RequestOption) error) error {
+func (c *client) once(ctx context.Context, x call, f func(ctx context.Context, token string) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (c *client) once(ctx context.Context, x call, f func(context.Context, optio
 	if err := c.gate.admit(ctx, req); err != nil {
 		return c.told(err, x, token)
 	}
-	err = f(ctx, option.WithAPIToken(token))
+	err = f(ctx, token)
 	if err == nil {
 		c.gate.succeeded(req)
 		return nil
