@@ -254,6 +254,7 @@ func (tr trouble) begin(t *testing.T) lab {
 		}
 	})
 	l.wait(t, "Jails", "")
+	eventually(t, func() bool { return strings.Contains(log.String(), "reading log") }) // what is appended before is old
 	if tr.then == skewed {
 		l.wait(t, tr.until, skewed)
 	} else {
@@ -279,6 +280,19 @@ func (l lab) append(t *testing.T, lines string) {
 	defer f.Close()
 	if _, err := f.WriteString(lines); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(30 * time.Second); !f(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal("not within half a minute")
+		}
 	}
 }
 
