@@ -8,6 +8,7 @@
 #                     the user is made only if DESTDIR is empty
 
 GO      ?= go
+GOTEST  ?= $(GO) test
 PREFIX  ?= /usr/local
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
@@ -31,7 +32,7 @@ run-cloudflare: build
 	$(GO) run ./internal/demo cloudflare ./tailban internal/demo/cloudflare.toml
 
 test:
-	$(GO) test ./...
+	$(GOTEST) ./...
 
 # The throughput of a log beside simpler programs; then what single parts take.
 # BENCH="-log FILE" is for a log of yours, in nginx's stock "main" format.
@@ -50,21 +51,10 @@ bench-live:
 	$(GO) test -run '^$$' -bench LiveLatency -benchtime 500x ./internal/e2e
 	$(GO) test -run '^$$' -bench 'LiveFlood|LiveRest' -benchtime 1x ./internal/e2e
 
-# Every fuzz target for FUZZTIME each; a package's tests are built once for all of
-# its targets. The fuzzer can end with "context deadline exceeded" when a worker is at
-# it just as the time is up: that is no finding.
+# Every fuzz target for FUZZTIME each.
 FUZZTIME ?= 10s
 fuzz:
-	@set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; \
-	for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-		$(GO) test -c -fuzz Fuzz -o "$$bin/fuzz" $$dir; \
-		for f in $$(cd $$dir && "$$bin/fuzz" -test.list '^Fuzz'); do \
-			echo "$$dir $$f"; out=$$(cd $$dir && "$$bin/fuzz" -test.run '^$$' -test.fuzz "^$$f$$" -test.fuzztime $(FUZZTIME) \
-				-test.fuzzcachedir "$$($(GO) env GOCACHE)/fuzz/$$($(GO) list .)" 2>&1) || \
-				{ echo "$$out" | grep -q "context deadline exceeded" && ! echo "$$out" | grep -q "Failing input"; } || \
-				{ echo "$$out"; exit 1; }; \
-		done; \
-	done
+	.ci/fuzz $(FUZZTIME)
 
 # By the version that git tells, or VERSION=1.2.3, in place of that of another version.
 # The tool that writes the package is fetched by Go.
