@@ -23,6 +23,7 @@ type who struct {
 	plane  parser.Resolution // as the resolver found it
 	target netip.Prefix
 	key    key
+	slot   uint32 // where its window may be
 }
 
 const (
@@ -56,17 +57,21 @@ func (e *Engine) Prepare(l *Log, records []Record) {
 // bringNear reads what counting the records in a jail will read.
 func (e *Engine) bringNear(j *jail, records []Record) {
 	var entries [nearby]entry
-	n := 0
+	n, sum := 0, uint64(0) // of what is read, so that it is of use
 	for i := range records {
 		r := &records[i]
-		if r.Err != nil || e.sieve.may(r.who.key) { // who is banned has no window
+		if r.Err != nil {
 			continue
 		}
-		if entries[n] = e.windows.index.near(r.who.key.of(j.rule)); entries[n] != 0 {
+		if e.sieve.may(r.who.key) { // who is banned has no window
+			sum += uint64(e.bans.near(banKey{r.who.key, enforced}))
+			continue
+		}
+		if x := e.windows.index.near(r.who.key.of(j.rule)); x != 0 {
+			entries[n], r.who.slot = x, x.slot()
 			n++
 		}
 	}
-	sum := uint64(0) // so that what is read is of use
 	for _, x := range entries[:n] {
 		s := e.windows.slot(x.slot())
 		sum += s.key.lo + uint64(s.few[fewTimes-1])

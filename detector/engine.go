@@ -359,7 +359,7 @@ func (e *Engine) countIn(j *jail, l *Log, v *Verdict, c *candidate) (forgiven bo
 		if limit == 0 || e.windows.keep(j.rule, limit, c.key, c.time) {
 			e.postpone(v, l, c, j.Name)
 		}
-	case e.windows.add(j.rule, limit, c.key, c.time):
+	case e.windows.addAt(c.slot, j.rule, limit, c.key, c.time):
 		e.decide(v, c, j.ruling(limit))
 	}
 	return false

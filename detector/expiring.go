@@ -63,6 +63,14 @@ func (m *expiring[K, V]) get(k K, t int64) (v V, until int64, ok bool) {
 	return e.value, e.until, true
 }
 
+// near brings the entry that get most likely finds near to the processor.
+func (m *expiring[K, V]) near(k K) int64 {
+	if e := m.recent[m.hash(k)%maxRecent]; e != nil {
+		return e.until
+	}
+	return 0
+}
+
 // put sets an entry.
 func (m *expiring[K, V]) put(k K, v V, until int64) {
 	if e, ok := m.entries[k]; ok {

@@ -46,8 +46,16 @@ func (x *index) hash(k tableKey) uint32 {
 	return uint32((hi ^ lo) >> 32)
 }
 
-// near returns the entry at a key's best place, which mostly is its own.
-func (x *index) near(k tableKey) entry { return x.entries[x.home(x.hash(k))] }
+// near returns the first entry that may be a key's, which mostly is its own; 0: it has
+// none.
+func (x *index) near(k tableKey) entry {
+	tag := x.hash(k)
+	for at := x.home(tag); ; at = x.after(at) {
+		if e := x.entries[at]; e == 0 || e.tag() == tag {
+			return e
+		}
+	}
+}
 
 func (x *index) home(tag uint32) uint32 { return tag >> x.shift }
 

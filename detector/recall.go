@@ -332,7 +332,7 @@ func (t *table) drop(rule uint16, k key) {
 // keep counts an event and has it stay whether or not it crosses the limit, which
 // it reports: of those beyond it the oldest goes.
 func (t *table) keep(rule uint16, limit int, k key, at int64) (crosses bool) {
-	o, _, i := t.count(rule, limit, k, at)
+	o, _, i := t.count(noSlot, rule, limit, k, at)
 	if o == crossing {
 		w := &t.slot(i).win
 		w.drop(w.latest(), t.rules[rule].span)

@@ -144,6 +144,11 @@ func (t *table) clearRule(rule uint16) {
 // add counts an event and reports whether it crosses the limit, in which case
 // the window is consumed.
 func (t *table) add(rule uint16, limit int, k key, at int64) bool {
+	return t.addAt(noSlot, rule, limit, k, at)
+}
+
+// addAt is add for a key that may be in a slot.
+func (t *table) addAt(hint uint32, rule uint16, limit int, k key, at int64) bool {
 	if limit == 0 {
 		if t.rules[rule].used != 0 { // the limit may have been another
 			if i := t.find(k.of(rule)); i != noSlot {
@@ -152,7 +157,7 @@ func (t *table) add(rule uint16, limit int, k key, at int64) bool {
 		}
 		return true
 	}
-	o, _, i := t.count(rule, limit, k, at)
+	o, _, i := t.count(hint, rule, limit, k, at)
 	if o != crossing {
 		return false
 	}
@@ -162,18 +167,21 @@ func (t *table) add(rule uint16, limit int, k key, at int64) bool {
 
 // pass counts an event if it is within the limit, and reports whether it is.
 func (t *table) pass(rule uint16, limit int, k key, at int64) bool {
-	o, pos, i := t.count(rule, limit, k, at)
+	o, pos, i := t.count(noSlot, rule, limit, k, at)
 	if o == crossing {
 		t.slot(i).win.takeBack(pos, t.rules[rule].span)
 	}
 	return o == kept
 }
 
-func (t *table) count(rule uint16, limit int, k key, at int64) (outcome, int, uint32) {
+func (t *table) count(hint uint32, rule uint16, limit int, k key, at int64) (outcome, int, uint32) {
 	t.compact()
 	r := t.rules[rule]
 	tk := k.of(rule)
-	i := t.find(tk)
+	i := hint
+	if int(i>>pageBits) >= len(t.pages) || t.slot(i).key != tk { // that of a free slot is no key's
+		i = t.find(tk)
+	}
 	if i == noSlot {
 		if !t.room(slotBytes, noSlot) {
 			t.refused++

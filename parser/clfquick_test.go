@@ -1,7 +1,9 @@
 package parser
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -62,4 +64,26 @@ func FuzzCLFQuick(f *testing.F) {
 			}
 		}
 	})
+}
+
+// All that differ in up to two bytes from a protocol are tried.
+func TestKnownProtocol(t *testing.T) {
+	known := []string{"HTTP/1.0", "HTTP/1.1", "HTTP/2.0", "HTTP/3.0"}
+	var text [8]byte
+	try := func() {
+		if got, want := knownProtocol(binary.LittleEndian.Uint64(text[:])), slices.Contains(known, string(text[:])); got != want {
+			t.Fatalf("%q: %v, want %v", text, got, want)
+		}
+	}
+	for i := range text {
+		for j := i + 1; j < len(text); j++ {
+			for x := range 256 {
+				for y := range 256 {
+					copy(text[:], "HTTP/1.1")
+					text[i], text[j] = byte(x), byte(y)
+					try()
+				}
+			}
+		}
+	}
 }

@@ -18,7 +18,7 @@ type clfClock struct {
 // parse returns the instant in nanoseconds since the epoch. b is clfTimeLen
 // bytes long.
 func (c *clfClock) parse(b []byte) (ns int64, ok bool) {
-	if c.ok && string(b) == string(c.text[:]) {
+	if c.ok && len(b) == clfTimeLen && [clfTimeLen]byte(b) == c.text {
 		return c.ns, true
 	}
 	ns, ok = parseCLFTime(b)

@@ -8,7 +8,7 @@ import (
 
 // blockSize is how much is read at a time: more than that does not stay in a
 // processor's own cache until it is parsed.
-const blockSize = 1 << 16
+const blockSize = 1 << 17
 
 // blocks cuts a stream into blocks of whole lines, in memory that does not
 // depend on the stream.

@@ -29,8 +29,8 @@ const maxSaid = 10_000
 type summary struct {
 	elapsed  time.Duration
 	clients  *distinct[address]
-	top      *top[address] // clients as they are counted: by an address of each target
-	waiting  []address     // clients of lines that are in neither yet
+	top      *top      // clients as they are counted: by an address of each target
+	waiting  []address // clients of lines that are in neither yet
 	late     lateLines
 	bans     uint64
 	observed uint64
@@ -63,7 +63,7 @@ type badLine struct {
 
 func newSummary() summary {
 	return summary{
-		clients: newDistinct(address.hash), top: newTop(address.hash),
+		clients: newDistinct(address.hash), top: newTop(),
 		waiting: make([]address, 0, maxWaiting),
 		targets: newDistinct(func(p netip.Prefix) uint32 { return addressOf(p.Addr()).hash() }), said: map[refusal]struct{}{}, jails: byDay{},
 		wanted: map[detector.Proof]*spared{},
@@ -129,9 +129,10 @@ func (s *summary) count() {
 	for i, client := range s.waiting {
 		targets[i] = client.counted()
 	}
-	s.top.near(targets[:len(s.waiting)])
+	var places [maxWaiting]uint32
+	s.top.near(targets[:len(s.waiting)], &places)
 	for i, client := range s.waiting {
-		if fresh := s.top.add(targets[i]); fresh || targets[i].lo == lastOf64 {
+		if fresh := s.top.add(targets[i], places[i]); fresh || targets[i].lo == lastOf64 {
 			s.clients.add(client) // one whose target has a counter is known, if it is all of it
 		}
 	}

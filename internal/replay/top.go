@@ -8,66 +8,81 @@ import (
 // maxTop is how many clients are counted one by one, in about 6 MB.
 const maxTop = 50_000
 
-// top counts how often each of many values comes, for those that come most.
+// top counts how often each of many addresses comes, for those that come most.
 // While there are at most maxTop different ones it is exact. Beyond that it
 // keeps maxTop counters, of which the smallest goes to whoever is new and
 // carries on from there (space-saving: Metwally, Agrawal, El Abbadi, 2005): who
 // comes more often than once in maxTop times is among them, and is counted
 // too high by at most what its counter began with.
-type top[T comparable] struct {
-	index    map[T]uint32 // to counters, which stay where they are
-	counters []counter[T]
-	queue    []uint32 // once all are taken: a heap of counters, the smallest first as they were when it was put in order
+type top struct {
+	index    map[address]uint32 // to counters, which stay where they are
+	counters []counter
+	queue    []queued // once all are taken: a heap, the smallest first as they were when it was put in order
 	total    uint64
 	sum      uint64 // see near
 
-	// recent holds, by the hash of a value, the counter of the latest one that
-	// has it: for most values that come often it is their own.
+	// recent holds, by the hash of an address, the counter of the latest one that
+	// has it: for most addresses that come often it is their own.
 	recent []uint32
-	hash   func(T) uint32 // of which the lower bits are used
 }
 
 // maxRecent is a power of two that keeps recent in a processor's own cache.
 const maxRecent = 1 << 17
 
-type counter[T comparable] struct {
-	value T
+// counter is half a cache line.
+type counter struct {
+	value address
 	n     uint64
 	over  uint64 // at most so many of n are another's
-	was   uint64 // n when its place in the queue was found
 }
 
-func newTop[T comparable](hash func(T) uint32) *top[T] {
-	return &top[T]{index: map[T]uint32{}, recent: make([]uint32, maxRecent), hash: hash}
+// queued is a counter in the queue, by what its n was when it was put there.
+type queued struct {
+	was     uint64
+	counter uint32
 }
 
-// near brings the counters of values near to the processor, those of all at once.
-func (t *top[T]) near(values []T) {
+func newTop() *top {
+	return &top{index: map[address]uint32{}, recent: make([]uint32, maxRecent)}
+}
+
+// place is where in recent an address may be.
+func (a address) place() uint32 { return a.hash() % maxRecent }
+
+// near brings the counters of addresses near to the processor, those of all at once,
+// and tells their places.
+func (t *top) near(values []address, places *[maxWaiting]uint32) {
 	var first [maxWaiting]uint32
-	for i, v := range values {
-		first[i] = t.recent[t.hash(v)%maxRecent]
+	for i := range values {
+		p := values[i].place()
+		places[i], first[i] = p, t.recent[p]
 	}
+	sum := uint64(0)
 	for _, c := range first[:len(values)] {
 		if int(c) < len(t.counters) {
-			t.sum += t.counters[c].n
+			sum += t.counters[c].n
 		}
 	}
+	t.sum += sum
 }
 
-// add counts a value, and reports whether it has no counter yet.
-func (t *top[T]) add(v T) (fresh bool) {
+// add counts an address, whose place is known, and reports whether it has no counter
+// yet.
+func (t *top) add(v address, place uint32) (fresh bool) {
 	t.total++
-	recent := &t.recent[t.hash(v)%maxRecent]
-	if c := *recent; int(c) < len(t.counters) && t.counters[c].value == v {
-		t.counters[c].n++
-		return false
+	recent := &t.recent[place]
+	if c := int(*recent); c < len(t.counters) {
+		if c := &t.counters[c]; c.value == v {
+			c.n++
+			return false
+		}
 	}
 	i, known := t.index[v]
 	switch {
 	case known:
 	case len(t.counters) < maxTop:
 		i = uint32(len(t.counters))
-		t.counters = append(t.counters, counter[T]{value: v})
+		t.counters = append(t.counters, counter{value: v})
 		t.index[v] = i
 	default:
 		i = t.least()
@@ -84,57 +99,56 @@ func (t *top[T]) add(v T) (fresh bool) {
 // least returns the smallest counter. Counters only grow, so one whose place is
 // from when it was as large as now, and that was smaller than all others then,
 // still is.
-func (t *top[T]) least() uint32 {
+func (t *top) least() uint32 {
 	if t.queue == nil {
-		t.queue = make([]uint32, len(t.counters))
+		t.queue = make([]queued, len(t.counters))
 		for i := range t.queue {
-			t.queue[i] = uint32(i)
-			t.counters[i].was = t.counters[i].n
+			t.queue[i] = queued{t.counters[i].n, uint32(i)}
 		}
 		for i := len(t.queue)/2 - 1; i >= 0; i-- {
 			t.down(i)
 		}
 	}
 	for {
-		i := t.queue[0]
-		c := &t.counters[i]
-		if c.was == c.n {
-			return i
+		first := &t.queue[0]
+		n := t.counters[first.counter].n
+		if first.was == n {
+			return first.counter
 		}
-		c.was = c.n
+		first.was = n
 		t.down(0)
 	}
 }
 
 // down moves a counter of the queue that has grown to its place.
-func (t *top[T]) down(i int) {
-	was := func(i int) uint64 { return t.counters[t.queue[i]].was }
+func (t *top) down(i int) {
+	q := t.queue
 	for {
 		least := 2*i + 1
-		if least >= len(t.queue) {
+		if least >= len(q) {
 			return
 		}
-		if right := least + 1; right < len(t.queue) && was(right) < was(least) {
+		if right := least + 1; right < len(q) && q[right].was < q[least].was {
 			least = right
 		}
-		if was(i) <= was(least) {
+		if q[i].was <= q[least].was {
 			return
 		}
-		t.queue[i], t.queue[least] = t.queue[least], t.queue[i]
+		q[i], q[least] = q[least], q[i]
 		i = least
 	}
 }
 
-// most returns the n values that came most often, the most frequent first;
+// most returns the n addresses that came most often, the most frequent first;
 // among equals the first by order.
-func (t *top[T]) most(n int, order func(a, b T) int) []counter[T] {
-	before := func(a, b counter[T]) int {
+func (t *top) most(n int, order func(a, b address) int) []counter {
+	before := func(a, b counter) int {
 		if by := cmp.Compare(b.n-b.over, a.n-a.over); by != 0 {
 			return by
 		}
 		return order(a.value, b.value)
 	}
-	var most []counter[T]
+	var most []counter
 	for _, c := range t.counters { // far more than are asked for: they aren't sorted
 		if len(most) == n && (n == 0 || before(c, most[n-1]) > 0) {
 			continue
