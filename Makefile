@@ -31,6 +31,8 @@ endif
 run-cloudflare: build
 	$(GO) run ./internal/demo cloudflare ./tailban internal/demo/cloudflare.toml
 
+# Without default.pgo, for which all that a program consists of is compiled anew.
+test: export GOFLAGS := $(GOFLAGS) -pgo=off
 test:
 	$(GOTEST) ./...
 

@@ -20,7 +20,7 @@ import (
 func TestFaultRunOfAccessRules(t *testing.T) {
 	seeds := 4
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

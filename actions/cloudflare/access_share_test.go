@@ -13,6 +13,9 @@ import (
 // TestStormKeepsNobodyBannedForLong is that bans that are over go while there are more new
 // ones than there are requests.
 func TestStormKeepsNobodyBannedForLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	atEdge(t, fake.Options{LogBody: -1}, byRules, func(e *edge) {
 		e.after(time.Minute)
 		for i := range 60 * 45 {
@@ -41,6 +44,9 @@ func TestStormKeepsNobodyBannedForLong(t *testing.T) {
 // TestZonesShareRequests is that no zone goes short for another while there are more bans
 // than requests.
 func TestZonesShareRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	atEdge(t, fake.Options{Accounts: twoZones(), LogBody: -1}, func(o *cloudflare.Options) {
 		byRules(o)
 		o.Zones = []string{fake.ZoneID, otherZone}

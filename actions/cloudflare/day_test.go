@@ -10,6 +10,9 @@ import (
 
 // TestDay is what an ordinary day costs: 2,000 bans of an hour each, at any time.
 func TestDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds")
+	}
 	atEdge(t, fake.Options{LogBody: -1}, leased, func(e *edge) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for i := range 2000 {
