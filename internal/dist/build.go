@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -22,6 +23,7 @@ const (
 type build struct {
 	root, out     string
 	version, arch string
+	pgo           string // empty: auto
 	date          time.Time
 }
 
@@ -68,7 +70,7 @@ func (b *build) compile(ctx context.Context, to string) error {
 	}
 	// Whether there is git, and what lies about, must make no difference.
 	return b.tool(ctx, []string{"GOOS=linux", "GOARCH=" + b.arch, "GOAMD64=v1", "GOARM64=v8.0"},
-		"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+b.version, "-o", abs, ".")
+		"build", "-trimpath", "-buildvcs=false", "-pgo="+cmp.Or(b.pgo, "auto"), "-ldflags", "-s -w -X main.version="+b.version, "-o", abs, ".")
 }
 
 func (b *build) pack(ctx context.Context, stage, to string) error {

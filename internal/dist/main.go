@@ -28,6 +28,7 @@ func main() {
 	flag.StringVar(&b.root, "root", ".", "the checkout")
 	flag.StringVar(&b.out, "out", "dist", "folder of the package")
 	flag.StringVar(&b.arch, "arch", runtime.GOARCH, "architecture, as Go names it")
+	flag.StringVar(&b.pgo, "pgo", "auto", "profile that the program is compiled with, as of go build")
 	flag.Parse()
 	path, err := run(ctx, &b, *version)
 	if err != nil {
