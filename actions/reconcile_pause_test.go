@@ -3,6 +3,7 @@
 package actions_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ func (r *repairing) Repairs() uint64 { return r.repairs }
 // or a repair took.
 func TestReconcilePauseBehindFullPasses(t *testing.T) {
 	takes := func(d time.Duration) func() error { return func() error { time.Sleep(d); return nil } }
-	a := &repairing{fake: &fake{script: script{onPrepare: takes(5 * time.Second)}}}
+	a := &repairing{fake: &fake{script: script{onPrepare: func() error { return errors.New("not yet") }}}}
 	reconcilingAction(t, a.fake, a, func(b *bench) {
 		pass := func(what string, behind, took time.Duration) {
 			b.Helper()
@@ -35,9 +36,15 @@ func TestReconcilePauseBehindFullPasses(t *testing.T) {
 		}
 		b.start()
 		synctest.Wait()
-		time.Sleep(5 * time.Second)
+		b.calls("prepare")
+		a.interfere(script{onPrepare: takes(5 * time.Second)})
+		time.Sleep(time.Second) // longer than the pause behind an error
 		synctest.Wait()
-		b.calls("prepare list")
+		b.calls("prepare")
+		for a.took() != "list" {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
 
 		a.interfere(script{onList: takes(time.Second)})
 		pass("the set-up was slow", 30*time.Second, time.Second)

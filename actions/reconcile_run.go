@@ -27,7 +27,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	next := time.NewTimer(r.opt.Interval)
 	defer next.Stop()
 	backoff := r.opt.MinBackoff
-	for full, first := true, true; ; first = false {
+	for full, first := true, true; ; {
 		began, repairs := r.opt.Now(), r.repairs()
 		err := r.pass(ctx, full)
 		if ctx.Err() != nil {
@@ -44,6 +44,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 				pause = max(pause, r.fullPause(r.opt.Now().Sub(began)))
 			}
 			next.Reset(pause)
+			first = first && err != nil
 		}
 		if err == nil {
 			backoff = r.opt.MinBackoff

@@ -1,6 +1,7 @@
 package cloudflare_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,12 +58,62 @@ type mistyped struct {
 func (m mistyped) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := m.RoundTripper.RoundTrip(r)
 	if err == nil && strings.Contains(r.URL.Path, noZone) {
-		_ = resp.Body.Close()
-		resp.StatusCode = m.status
-		resp.Body = io.NopCloser(strings.NewReader(`{"success": false, "result": null, "messages": [], "errors": [
-			{"code": 7003, "message": "Could not route to /zones/` + noZone + `/firewall/access_rules/rules, perhaps your object identifier is invalid?"}]}`))
+		refuse(resp, m.status, 7003, "Could not route to "+r.URL.Path+", perhaps your object identifier is invalid?")
 	}
 	return resp, err
+}
+
+// refuse makes an answer one that refuses.
+func refuse(resp *http.Response, status, code int, message string) {
+	_ = resp.Body.Close()
+	resp.StatusCode = status
+	resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"success": false, "result": null, "messages": [], "errors": [{"code": %d, "message": %q}]}`, code, message)))
+}
+
+// picky is a transport by which one zone refuses rules for one address.
+type picky struct{ http.RoundTripper }
+
+func (p picky) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost || !strings.Contains(r.URL.Path, otherZone) {
+		return p.RoundTripper.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(string(body), "192.0.2.9") {
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return p.RoundTripper.RoundTrip(r)
+	}
+	resp := &http.Response{Header: http.Header{"Content-Type": {"application/json"}}, Body: http.NoBody, Request: r}
+	refuse(resp, http.StatusBadRequest, 10008, "firewallaccessrules.api.validation_error:invalid ip provided")
+	return resp, nil
+}
+
+// TestOneZoneRefusesOneRule is that it is in use all the same, and that the ban counts
+// as refused.
+func TestOneZoneRefusesOneRule(t *testing.T) {
+	options := func(o *cloudflare.Options) {
+		byRules(o)
+		o.Zones, o.Transport = []string{fake.ZoneID, otherZone}, picky{o.Transport}
+	}
+	atEdge(t, fake.Options{Accounts: twoZones()}, options, func(e *edge) {
+		e.ban("192.0.2.9/32", time.Hour)
+		e.ban("192.0.2.1/32", time.Hour)
+		e.after(3 * time.Minute)
+		e.hasRules(otherZone, "192.0.2.1")
+		if l := e.action.Leases(); len(l) > 0 {
+			e.Errorf("what is told of zones is %+v", l)
+		}
+		if s := e.reconciler.Stats(); s.Failing || s.Rejected != 1 {
+			e.Errorf("stats are %+v", s)
+		}
+		e.said("refuses access rules", 0)
+		e.after(2 * time.Hour)
+		e.hasRules(otherZone)
+		e.hasRules(fake.ZoneID)
+	})
 }
 
 // TestOneZoneIsNone is that one that has been deleted, or is mistyped, keeps no bans from

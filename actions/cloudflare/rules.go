@@ -67,11 +67,11 @@ type ruleBody struct {
 	Action      string `json:"action"`
 	Expression  string `json:"expression"`
 	Description string `json:"description"`
-	Enabled     bool   `json:"enabled"`
+	Enabled     *bool  `json:"enabled"` // nil: it is
 }
 
 func (r *leaseRule) body() ruleBody {
-	return ruleBody{Ref: r.ref, Action: r.action, Expression: r.expression(), Description: r.description(), Enabled: r.enabled}
+	return ruleBody{Ref: r.ref, Action: r.action, Expression: r.expression(), Description: r.description(), Enabled: &r.enabled}
 }
 
 // findRule finds the rule with our reference in a zone. Without one there is still
@@ -90,7 +90,7 @@ func (c *client) findRule(ctx context.Context, zone, ref string) (r *zoneRule, s
 	}
 	for _, x := range got.Rules {
 		if x.Ref == ref {
-			r = &zoneRule{set: got.ID, id: x.ID, ref: x.Ref, action: x.Action, expression: x.Expression, enabled: x.Enabled}
+			r = &zoneRule{set: got.ID, id: x.ID, ref: x.Ref, action: x.Action, expression: x.Expression, enabled: x.Enabled == nil || *x.Enabled}
 		}
 	}
 	return r, got.ID, nil

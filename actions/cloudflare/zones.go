@@ -44,7 +44,7 @@ func (a *Action) listZones(ctx context.Context) ([]actions.Entry, error) {
 	var failed, refused []error
 	for _, z := range a.parts {
 		switch _, err := z.List(ctx); {
-		case z.noteRefusal(err):
+		case z.noteRefusal(err, true):
 			refused = append(refused, err)
 		case err != nil:
 			failed = append(failed, err)
@@ -57,14 +57,21 @@ func (a *Action) listZones(ctx context.Context) ([]actions.Entry, error) {
 }
 
 // noteRefusal notes of a zone whether it takes rules, and reports if it doesn't: the
-// token is not for it, or there is no such zone. It is left out then, and the others
-// have what they should: to have a ban in some zones is better than in none.
-func (a *Action) noteRefusal(err error) (refused bool) {
-	refused = is(err, BadToken) || is(err, Permission) || is(err, Missing) || is(err, Invalid)
+// token is not for it, or there is no such zone, which listing shows. It is left out
+// then, and the others have what they should: to have a ban in some zones is better than
+// in none.
+func (a *Action) noteRefusal(err error, listing bool) (refused bool) {
 	var r *actions.RejectedError
 	var w *actions.WaitingError
-	if !refused && err != nil && !errors.As(err, &r) && !errors.As(err, &w) {
-		return false // it is not known
+	known := err == nil || errors.As(err, &r) || errors.As(err, &w)
+	if !known {
+		a.mu.Lock()
+		gone := listing || a.refuses.Err != nil
+		a.mu.Unlock()
+		refused = is(err, BadToken) || is(err, Permission) || gone && (is(err, Missing) || is(err, Invalid))
+		if !refused {
+			return false
+		}
 	}
 	a.mu.Lock()
 	was := a.refuses
@@ -166,7 +173,7 @@ func (a *Action) applyToZones(ctx context.Context, add []actions.Entry, remove [
 	a.mu.Unlock()
 	for _, z := range slices.Concat(a.parts[first:], a.parts[:first]) {
 		err := z.apply(ctx, add, remove, asked)
-		if z.noteRefusal(err) {
+		if z.noteRefusal(err, false) {
 			refused = append(refused, err)
 			continue
 		}
