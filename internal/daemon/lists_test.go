@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -297,7 +298,12 @@ func TestNewRangesDontReadTheFile(t *testing.T) {
 		t.Errorf("problems: %+v", st.Problems)
 	}
 	r.rewrite(strings.Replace(text, "[lists]\nrefresh = \"1d\"", "", 1))
-	got, err := r.client.Reload(t.Context())
+	var got *control.ReloadResult
+	wait(t, "the new ranges to be taken up", func() bool {
+		got, err = r.client.Reload(t.Context())
+		var e *control.Error
+		return !errors.As(err, &e) || e.Code != control.CodeBusy
+	})
 	check(t, err)
 	if len(got.Changes) != 2 { // allow, and lists
 		t.Errorf("changes: %q", got.Changes)
