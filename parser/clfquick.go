@@ -115,7 +115,7 @@ func knownProtocol(eight uint64) bool {
 	const (
 		form   = 'H' | 'T'<<8 | 'T'<<16 | 'P'<<24 | '/'<<32 | '0'<<40 | '.'<<48 | '0'<<56
 		digits = 3<<40 | 1<<56 // the bits in which they differ
-		known  = 1<<(1<<1|0) | 1<<(1<<1|1) | 1<<(2<<1|0) | 1<<(3<<1|0)
+		known  = 1<<(2*1) | 1<<(2*1+1) | 1<<(2*2) | 1<<(2*3) // by twice the first digit, and the second
 	)
 	x := eight ^ form
 	return x&^digits == 0 && known>>(x>>39&6|x>>56)&1 != 0
