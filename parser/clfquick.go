@@ -114,7 +114,7 @@ func quickRequest(b []byte, ev *Event) (rest []byte, ok bool) {
 func knownProtocol(eight uint64) bool {
 	const (
 		form   = 'H' | 'T'<<8 | 'T'<<16 | 'P'<<24 | '/'<<32 | '0'<<40 | '.'<<48 | '0'<<56
-		digits = 3<<40 | 1<<56 // the bits in which they differ
+		digits = 3<<40 | 1<<56                               // the bits in which they differ
 		known  = 1<<(2*1) | 1<<(2*1+1) | 1<<(2*2) | 1<<(2*3) // by twice the first digit, and the second
 	)
 	x := eight ^ form
