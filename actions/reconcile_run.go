@@ -39,11 +39,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.passedAll()
 		}
 		if full {
-			pause := r.opt.Interval
-			if !first && r.repairs() == repairs {
-				pause = max(pause, r.fullPause(r.opt.Now().Sub(began)))
-			}
-			next.Reset(pause)
+			next.Reset(r.fullPause(r.opt.Now().Sub(began), first || r.repairs() != repairs))
 			first = first && err != nil
 		}
 		if err == nil {
@@ -65,11 +61,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 // by a pass that set up the rules or repaired them: that takes longer than looking,
 // and what was amiss once is soon looked at again. Who has us wait for a pause does
 // not work all the time that an Apply takes.
-func (r *Reconciler) fullPause(took time.Duration) time.Duration {
-	if _, paced := r.opt.Action.(Paced); paced {
-		return 0
+func (r *Reconciler) fullPause(took time.Duration, setUp bool) time.Duration {
+	if _, paced := r.opt.Action.(Paced); paced || setUp {
+		return r.opt.Interval
 	}
-	return fullShare * took
+	return max(r.opt.Interval, fullShare*took)
 }
 
 // repairs is how often the action found its rules changed by others.

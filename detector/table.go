@@ -141,13 +141,8 @@ func (t *table) clearRule(rule uint16) {
 	}
 }
 
-// add counts an event and reports whether it crosses the limit, in which case
-// the window is consumed.
-func (t *table) add(rule uint16, limit int, k key, at int64) bool {
-	return t.addAt(noSlot, rule, limit, k, at)
-}
-
-// addAt is add for a key that may be in a slot.
+// addAt counts an event and reports whether it crosses the limit, in which case
+// the window is consumed. hint is a slot that the key may have.
 func (t *table) addAt(hint uint32, rule uint16, limit int, k key, at int64) bool {
 	if limit == 0 {
 		if t.rules[rule].used != 0 { // the limit may have been another

@@ -8,6 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
+// add is addAt for a key of which nothing is known.
+func (t *table) add(rule uint16, limit int, k key, at int64) bool {
+	return t.addAt(noSlot, rule, limit, k, at)
+}
+
 func keyN(n int) key {
 	return keyOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}), 32))
 }

@@ -51,8 +51,7 @@ func deadlineOf(expression, list string) (t time.Time, ok bool) {
 
 // zoneRule is a rule as the API has it, and the set that it is in.
 type zoneRule struct {
-	set                     string
-	id                      string
+	set, id                 string
 	ref, action, expression string
 	enabled                 bool
 }
@@ -125,7 +124,7 @@ func (c *client) removeRule(ctx context.Context, zone string, r *zoneRule) error
 // or it is of no use.
 //
 // It is made without Cloudflare's library, whose package for these requests has 60,000
-// lines for all rules that there can be: twice as much to compile as all else of tailban.
+// lines for all rules that there can be, and makes the program 3 MB larger.
 func (c *client) rulesets(ctx context.Context, x call, method, path string, body, result any) error {
 	address := c.api + "/zones/" + url.PathEscape(x.zone) + "/rulesets"
 	if path != "" {
