@@ -254,7 +254,8 @@ func (tr trouble) begin(t *testing.T) lab {
 		}
 	})
 	l.wait(t, "Jails", "")
-	eventually(t, func() bool { return strings.Contains(log.String(), "reading log") }) // what is appended before is old
+	eventually(t, func() bool { return strings.Contains(log.String(), "reading log") }, // what is appended before is old
+		func() string { return "the log is not read" })
 	if tr.then == skewed {
 		l.wait(t, tr.until, skewed)
 	} else {
@@ -283,15 +284,17 @@ func (l lab) append(t *testing.T, lines string) {
 	}
 }
 
-func eventually(t *testing.T, f func() bool) {
+// eventually waits until f; what says what there is instead.
+func eventually(t *testing.T, f func() bool, what func() string) {
 	t.Helper()
+	end := time.After(30 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(30 * time.Second); !f(); {
+	for !f() {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatal("not within half a minute")
+			t.Fatal(what())
 		}
 	}
 }
@@ -300,23 +303,14 @@ func eventually(t *testing.T, f func() bool) {
 // with each look.
 func (l lab) wait(t *testing.T, text, lines string) {
 	t.Helper()
-	end := time.After(30 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	var out string
+	eventually(t, func() bool {
 		if lines == skewed {
 			l.append(t, requestsAt(time.Now().Add(ahead), 1, "203.0.113.66", "", "GET /", 200))
 		}
-		out := l.run(t, "tailban status")
-		if strings.Contains(out, text) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("status does not say %q:\n%s", text, out)
-		}
-	}
+		out = l.run(t, "tailban status")
+		return strings.Contains(out, text)
+	}, func() string { return fmt.Sprintf("status does not say %q:\n%s", text, out) })
 }
 
 // run runs a command of the page.
