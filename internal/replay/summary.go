@@ -129,11 +129,13 @@ func (s *summary) count() {
 	for i, client := range s.waiting {
 		targets[i] = client.counted()
 	}
-	var places [maxWaiting]uint32
-	s.top.near(targets[:len(s.waiting)], &places)
+	var hashes [maxWaiting]uint32
+	s.top.near(targets[:len(s.waiting)], &hashes)
 	for i, client := range s.waiting {
-		if fresh := s.top.add(targets[i], places[i]); fresh || targets[i].lo == lastOf64 {
-			s.clients.add(client) // one whose target has a counter is known, if it is all of it
+		c, fresh := s.top.add(targets[i], hashes[i])
+		if fresh || targets[i].lo == lastOf64 && c.latest != client.lo {
+			s.clients.add(client) // else it is the latest of a target that has a counter, or all of it
+			c.latest = client.lo
 		}
 	}
 	s.waiting = s.waiting[:0]

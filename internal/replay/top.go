@@ -15,25 +15,25 @@ const maxTop = 50_000
 // comes more often than once in maxTop times is among them, and is counted
 // too high by at most what its counter began with.
 type top struct {
-	index    map[address]uint32 // to counters, which stay where they are
-	counters []counter
-	queue    []queued // once all are taken: a heap, the smallest first as they were when it was put in order
+	places   places    // of the counters
+	counters []counter // which stay where they are
+	over     []uint64  // at most so many of what each has counted are another's
+	queue    []queued  // once all are taken: a heap, the smallest first as they were when it was put in order
 	total    uint64
 	sum      uint64 // see near
-
-	// recent holds, by the hash of an address, the counter of the latest one that
-	// has it: for most addresses that come often it is their own.
-	recent []uint32
 }
-
-// maxRecent is a power of two that keeps recent in a processor's own cache.
-const maxRecent = 1 << 17
 
 // counter is half a cache line.
 type counter struct {
-	value address
-	n     uint64
-	over  uint64 // at most so many of n are another's
+	value  address
+	n      uint64
+	latest uint64 // for whoever counts
+}
+
+// counted is what a counter has counted.
+type counted struct {
+	value   address
+	n, over uint64
 }
 
 // queued is a counter in the queue, by what its n was when it was put there.
@@ -42,20 +42,15 @@ type queued struct {
 	counter uint32
 }
 
-func newTop() *top {
-	return &top{index: map[address]uint32{}, recent: make([]uint32, maxRecent)}
-}
-
-// place is where in recent an address may be.
-func (a address) place() uint32 { return a.hash() % maxRecent }
+func newTop() *top { return &top{places: newPlaces()} }
 
 // near brings the counters of addresses near to the processor, those of all at once,
-// and tells their places.
-func (t *top) near(values []address, places *[maxWaiting]uint32) {
+// and tells the addresses' hashes.
+func (t *top) near(values []address, hashes *[maxWaiting]uint32) {
 	var first [maxWaiting]uint32
 	for i := range values {
-		p := values[i].place()
-		places[i], first[i] = p, t.recent[p]
+		h := t.places.hash(values[i])
+		hashes[i], first[i] = h, t.places.first(h)
 	}
 	sum := uint64(0)
 	for _, c := range first[:len(values)] {
@@ -66,34 +61,44 @@ func (t *top) near(values []address, places *[maxWaiting]uint32) {
 	t.sum += sum
 }
 
-// add counts an address, whose place is known, and reports whether it has no counter
-// yet.
-func (t *top) add(v address, place uint32) (fresh bool) {
+// add counts an address, whose hash is known. fresh: it had no counter before.
+func (t *top) add(v address, hash uint32) (c *counter, fresh bool) {
 	t.total++
-	recent := &t.recent[place]
-	if c := int(*recent); c < len(t.counters) {
-		if c := &t.counters[c]; c.value == v {
-			c.n++
-			return false
+	i, known := t.find(v, hash)
+	if !known {
+		i = t.take(v, hash)
+	}
+	c = &t.counters[i]
+	c.n++
+	return c, !known
+}
+
+// find returns the counter of an address.
+func (t *top) find(v address, hash uint32) (c uint32, known bool) {
+	for at := home(hash); ; at = after(at) {
+		switch e := t.places.entries[at]; {
+		case e == 0:
+			return 0, false
+		case e.tag() == tag(hash) && t.counters[e.counter()].value == v:
+			return e.counter(), true
 		}
 	}
-	i, known := t.index[v]
-	switch {
-	case known:
-	case len(t.counters) < maxTop:
-		i = uint32(len(t.counters))
-		t.counters = append(t.counters, counter{value: v})
-		t.index[v] = i
-	default:
-		i = t.least()
-		c := &t.counters[i]
-		delete(t.index, c.value)
-		c.value, c.over = v, c.n
-		t.index[v] = i
+}
+
+// take gives an address a counter: one more or, if there are as many as there may
+// be, the smallest.
+func (t *top) take(v address, hash uint32) (c uint32) {
+	if len(t.counters) < maxTop {
+		c = uint32(len(t.counters))
+		t.counters, t.over = append(t.counters, counter{value: v}), append(t.over, 0)
+	} else {
+		c = t.least()
+		x := &t.counters[c]
+		t.places.delete(c, t.counters)
+		x.value, t.over[c] = v, x.n
 	}
-	t.counters[i].n++
-	*recent = i
-	return !known
+	t.places.put(hash, c)
+	return c
 }
 
 // least returns the smallest counter. Counters only grow, so one whose place is
@@ -141,15 +146,16 @@ func (t *top) down(i int) {
 
 // most returns the n addresses that came most often, the most frequent first;
 // among equals the first by order.
-func (t *top) most(n int, order func(a, b address) int) []counter {
-	before := func(a, b counter) int {
+func (t *top) most(n int, order func(a, b address) int) []counted {
+	before := func(a, b counted) int {
 		if by := cmp.Compare(b.n-b.over, a.n-a.over); by != 0 {
 			return by
 		}
 		return order(a.value, b.value)
 	}
-	var most []counter
-	for _, c := range t.counters { // far more than are asked for: they aren't sorted
+	var most []counted
+	for i := range t.counters { // far more than are asked for: they aren't sorted
+		c := counted{t.counters[i].value, t.counters[i].n, t.over[i]}
 		if len(most) == n && (n == 0 || before(c, most[n-1]) > 0) {
 			continue
 		}

@@ -70,7 +70,11 @@ func TestTop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTop()
-			add := func(v address) bool { return c.add(v, v.place()) }
+			add := func(v address) bool {
+				_, fresh := c.add(v, c.places.hash(v))
+				return fresh
+			}
+			find := func(v address) (uint32, bool) { return c.find(v, c.places.hash(v)) }
 			truth := map[address]uint64{}
 			const lines = 300_000
 			for i := range lines {
@@ -82,29 +86,36 @@ func TestTop(t *testing.T) {
 				}
 				truth[v]++
 			}
-			if c.total != lines || len(c.counters) > maxTop || len(c.index) != len(c.counters) {
-				t.Fatalf("total %d, %d counters, %d of them found", c.total, len(c.counters), len(c.index))
+			places := 0
+			for _, p := range c.places.entries {
+				if p != 0 {
+					places++
+				}
+			}
+			if c.total != lines || len(c.counters) > maxTop || places != len(c.counters) {
+				t.Fatalf("total %d, %d counters, %d of them found", c.total, len(c.counters), places)
 			}
 			for i, x := range c.counters {
 				n := truth[x.value]
-				if x.n < n || x.n-x.over > n || x.over > lines/maxTop {
-					t.Fatalf("%d came %d times, counted %d with %d too many", x.value, n, x.n, x.over)
+				over := c.over[i]
+				if x.n < n || x.n-over > n || over > lines/maxTop {
+					t.Fatalf("%d came %d times, counted %d with %d too many", x.value, n, x.n, over)
 				}
-				if len(truth) <= maxTop && (x.over > 0 || x.n != n) {
+				if len(truth) <= maxTop && (over > 0 || x.n != n) {
 					t.Fatalf("not exact: %d came %d times, counted %d", x.value, n, x.n)
 				}
-				if c.index[x.value] != uint32(i) {
+				if at, ok := find(x.value); !ok || at != uint32(i) {
 					t.Fatalf("%d is not where the index says", x.value)
 				}
 			}
 			// Whoever is frequent is there.
 			for v, n := range truth {
-				if _, ok := c.index[v]; n > lines/maxTop && !ok {
+				if _, ok := find(v); n > lines/maxTop && !ok {
 					t.Errorf("%d came %d times and has no counter", v, n)
 				}
 			}
 			most := c.most(3, func(a, b address) int { return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo)) })
-			if !slices.IsSortedFunc(most, func(a, b counter) int { return cmp.Compare(b.n-b.over, a.n-a.over) }) || len(most) != 3 {
+			if !slices.IsSortedFunc(most, func(a, b counted) int { return cmp.Compare(b.n-b.over, a.n-a.over) }) || len(most) != 3 {
 				t.Errorf("%+v", most)
 			}
 		})
