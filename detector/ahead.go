@@ -7,23 +7,32 @@ import (
 	"github.com/tailban/tailban/parser"
 )
 
-// Record is a line that has been parsed, perhaps long before its turn.
+// Record is a line that has been parsed, perhaps long before its turn. It holds what
+// is asked of every line, so that the event itself is looked at only for what a rule
+// asks of it. One that is used again is to be identified again.
 type Record struct {
-	Event parser.Event
-	Err   error // that Parse returned
-	Cut   bool  // the line was only the beginning of a longer one
-
-	who   who    // if prepared
-	rules uint64 // generation of the rules that who was found by; 0: it is not
+	Event *parser.Event
+	Err   error  // that Parse returned
+	who   who    // if identified
+	rules uint32 // generation of the rules that who was found by; 0: it is not
+	Cut   bool   // the line was only the beginning of a longer one
 }
 
-// who is whom an event is of.
+// who is whom an event is of, and when it was.
 type who struct {
 	client netip.Addr
+	key    key // of the target
+	time   int64
+	slot   uint32            // where its window may be
 	plane  parser.Resolution // as the resolver found it
-	target netip.Prefix
-	key    key
-	slot   uint32 // where its window may be
+}
+
+// target is what its key stands for.
+func (w *who) target() netip.Prefix {
+	if w.key.bits < 128 {
+		return TargetOf(w.client)
+	}
+	return single(w.client)
 }
 
 const (
@@ -34,19 +43,23 @@ const (
 	nearby = 64
 )
 
-// Prepare finds out whom records of a log are of, and brings their windows near to
-// the processor, many at once: one after the other each would be waited for. It
+// Identify finds out whom a record is of. It may be called while the engine takes
+// other lines, as long as it is told of nothing else but answers and the time
+// ([Engine.Answer], [Engine.Due]).
+func (e *Engine) Identify(r *Record) {
+	if r.Err == nil {
+		e.identify(r.Event, &r.who)
+		r.rules = e.generation
+	}
+}
+
+// Prepare brings the windows of those whom identified records of a log are of near
+// to the processor, many at once: one after the other each would be waited for. It
 // decides nothing and changes nothing, and [Engine.Parsed] does no other than
 // without. Between both, the engine may be told of nothing but lines, and of answers
-// and the time ([Engine.Answer], [Engine.Due]).
+// and the time.
 func (e *Engine) Prepare(l *Log, records []Record) {
 	e.bind(l)
-	for i := range records {
-		if r := &records[i]; r.Err == nil {
-			e.identify(&r.Event, &r.who)
-			r.rules = e.generation
-		}
-	}
 	for _, j := range l.near {
 		for some := range slices.Chunk(records, nearby) {
 			e.bringNear(j, some)
@@ -60,7 +73,7 @@ func (e *Engine) bringNear(j *jail, records []Record) {
 	n, sum := 0, uint64(0) // of what is read, so that it is of use
 	for i := range records {
 		r := &records[i]
-		if r.Err != nil {
+		if r.Err != nil || r.rules != e.generation {
 			continue
 		}
 		if e.sieve.may(r.who.key) { // who is banned has no window
@@ -93,7 +106,8 @@ func (e *Engine) bringNear(j *jail, records []Record) {
 // identify finds out whom an event is of.
 func (e *Engine) identify(ev *parser.Event, w *who) {
 	w.client, w.plane = e.resolver.Resolve(ev.Peer, ev.Forward)
+	w.time = ev.Time
 	if w.plane != parser.Nobody {
-		w.target, w.key = e.target(w.client)
+		w.key = e.key(w.client)
 	}
 }

@@ -39,6 +39,9 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 	one, many := NewEngine(options), NewEngine(options)
 	lone, lmany := one.Log("l", f), many.Log("l", f)
 	records := make([]Record, 200) // used again and again
+	for i := range records {
+		records[i].Event = new(parser.Event)
+	}
 	steps := map[Step]int{}
 	decisions := 0
 	for round := range 400 {
@@ -51,8 +54,16 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 				text = text[:r.IntN(len(text))]
 			}
 			texts = append(texts, []byte(text))
+			if round%10 == 0 {
+				some[i] = Record{Event: some[i].Event} // not all are identified
+			}
 			some[i].Cut = r.IntN(20) == 0
-			some[i].Err = f.Parse(texts[i], some[i].Cut, &some[i].Event)
+			some[i].Err = f.Parse(texts[i], some[i].Cut, some[i].Event)
+		}
+		for i := range some {
+			if round%10 != 0 || r.IntN(2) == 0 {
+				many.Identify(&some[i])
+			}
 		}
 		many.Prepare(lmany, some)
 		for i := range some {
@@ -68,6 +79,9 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 		if round == 200 { // what was prepared by other rules is not used
 			other := options
 			other.Trusted = nil
+			for i := range some {
+				many.Identify(&some[i])
+			}
 			many.Prepare(lmany, some)
 			one.Use(Compile(other))
 			many.Use(Compile(other))

@@ -53,7 +53,7 @@ func TestNetworkBansEqualBruteForce(t *testing.T) {
 			if want := map[bool]Step{true: StepBanned, false: StepCounted}[by[""]]; v.Step != want {
 				t.Fatalf("%s at %d: %s, want %s; bans %v", client, sec, v.Step, want, brute)
 			}
-			counted := e.Fill(v.Target, second(sec))[1].Count > before
+			counted := e.Fill(e.Target(netip.MustParseAddr(client)), second(sec))[1].Count > before
 			if want := !by[""] && !by["w"]; counted != want {
 				t.Fatalf("%s at %d: counted by the observing jail: %v, want %v; bans %v", client, sec, counted, want, brute)
 			}

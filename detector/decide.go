@@ -72,17 +72,17 @@ func (e *Engine) decide(v *Verdict, c *candidate, r *rule) {
 func (e *Engine) judge(v *Verdict, c *candidate, r *rule) Decision {
 	now := c.moment()
 	d := Decision{
-		Jail: r.name, Target: c.target, Client: c.client, Plane: c.plane,
+		Jail: r.name, Target: c.target(), Client: c.client, Plane: c.plane,
 		Time: c.time, Count: r.limit + 1, Limit: r.limit, Window: r.window, Since: now,
 		History: e.history(r),
 		Observe: r.observe, Enforced: r.owner == enforced, Actions: r.actions, Line: *e.at,
 		Claims: c.claims, Unproven: c.why,
 	}
 	if g := e.rules.opt.Guard; g != nil {
-		target, reason := g.Check(r.name, c.target, c.client)
+		target, reason := g.Check(r.name, c.target(), c.client)
 		if reason != "" {
 			d.Refused = reason
-			d.ban(r.ban, e.offences(d.History, e.tried(r), c.target, c.time)+1)
+			d.ban(r.ban, e.offences(d.History, e.tried(r), c.target(), c.time)+1)
 			return d
 		}
 		d.Target = target

@@ -85,7 +85,6 @@ type Verdict struct {
 	Peer      netip.Addr        // as the server logged it; of an unparsed line valid if it could be read
 	Client    netip.Addr        // valid from step 3 on
 	Plane     parser.Resolution // likewise: how the client was found
-	Target    netip.Prefix      // what the event counts by; valid from step 4 on
 	Time      int64             // valid from step 2 on
 	Err       error             // why the line did not parse
 	Proof     Proof             // of StepWanted

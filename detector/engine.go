@@ -13,7 +13,7 @@ import (
 // one goroutine.
 type Engine struct {
 	rules      *Rules // those in use; the fields up to denied are made from them
-	generation uint64 // of the rules in use
+	generation uint32 // of the rules in use
 	resolver   *parser.Resolver
 	allow      *bart.Lite
 	jails      []*jail
@@ -89,7 +89,7 @@ type Log struct {
 	Rewritten bool
 
 	format     parser.Format
-	generation uint64 // of the rules that jails is of; 0: none yet
+	generation uint32 // of the rules that jails is of; 0: none yet
 	jails      []*jail
 	near       []*jail  // those that count every event, maxNear at most
 	program    *program // of their conditions; nil: there are no jails
@@ -158,7 +158,7 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 // already. All else is as with [Engine.Line]. r and at must be valid until the next
 // call.
 func (e *Engine) Parsed(l *Log, r *Record, at *Line, now int64) *Verdict {
-	e.ev.reset(&r.Event)
+	e.ev.reset(r.Event)
 	w := &r.who
 	if r.rules != e.generation { // which is never 0
 		w = nil
@@ -188,19 +188,21 @@ func (e *Engine) parsed(l *Log, err error, w *who, now int64) *Verdict {
 	v := &e.verdict
 	*v = Verdict{Decisions: v.Decisions[:0]}
 	e.bind(l)
-	v.Peer = e.ev.Peer
 	switch {
 	case err != nil && errors.Is(err, parser.ErrNotMine):
-		v.Step = StepNotRecord
+		v.Step, v.Peer = StepNotRecord, e.ev.Peer
 	case l.distrust.parsed(e.at, err == nil):
-		v.Step, v.Err, v.Peer = StepUnparsed, errDistrusted, netip.Addr{}
+		v.Step, v.Err = StepUnparsed, errDistrusted
 	case err != nil:
-		v.Step, v.Err = StepUnparsed, err
+		v.Step, v.Err, v.Peer = StepUnparsed, err, e.ev.Peer
 	default:
-		v.Time = e.ev.Time
 		if w == nil {
 			w = &e.who
 			e.identify(e.ev.Event, w)
+		}
+		v.Time, v.Peer = w.time, w.client
+		if w.plane != parser.Direct {
+			v.Peer = e.ev.Peer
 		}
 		e.exceptions(l, v, w, now)
 	}
@@ -220,14 +222,13 @@ func (e *Engine) exceptions(l *Log, v *Verdict, w *who, now int64) {
 		v.Step = StepAllowed
 		return
 	}
-	v.Target = w.target
-	c := candidate{who: w, plane: plane, time: ev.Time, now: now}
+	c := candidate{who: w, plane: plane, now: now}
 	if len(e.wanted) > 0 && e.spare(v, &c) {
 		v.Step = StepWanted
 		return
 	}
 	if e.pardons != nil {
-		e.pardons.find(client, ev.Time)
+		e.pardons.find(client, w.time)
 	}
 	forgiven := false
 	if d := &e.denied; d.denyRules != nil && d.holds(client, ev) {
@@ -274,17 +275,17 @@ func (l *Log) plane(found parser.Resolution, ev *event) parser.Resolution {
 // would be about: that of [TargetOf], but in a network that is shared with
 // somebody protected each address counts for itself.
 func (e *Engine) Target(client netip.Addr) netip.Prefix {
-	target, _ := e.target(client)
-	return target
+	w := who{client: client, key: e.key(client)}
+	return w.target()
 }
 
-func (e *Engine) target(client netip.Addr) (netip.Prefix, key) {
-	target, k := targetOf(client)
-	if k.bits < 128 && e.rules.opt.Guard != nil && e.rules.opt.Guard.Shared(target) {
-		target = single(client)
-		k = keyOf(target)
+// key is that of the client's target.
+func (e *Engine) key(client netip.Addr) key {
+	k := clientKey(client)
+	if k.bits < 128 && e.rules.opt.Guard != nil && e.rules.opt.Guard.Shared(TargetOf(client)) {
+		k = keyOf(single(client))
 	}
-	return target, k
+	return k
 }
 
 // Event returns the latest line's event, which holds nothing of use if the
@@ -295,7 +296,6 @@ func (e *Engine) Event() *parser.Event { return e.ev.Event }
 type candidate struct {
 	*who
 	plane parser.Resolution
-	time  int64 // of the event
 	now   int64
 
 	// Of a client that claims to be a wanted machine, of which it isn't known:

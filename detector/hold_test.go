@@ -82,7 +82,7 @@ func TestVerdictTargetAndEvent(t *testing.T) {
 	for _, tt := range []struct{ line, step, target string }{
 		{"what", "unparsed", "invalid Prefix"},
 		{line("192.0.2.1", 0, "GET / HTTP/1.1", 200, "x", "unknown"), "no client", "invalid Prefix"},
-		{line("203.0.113.1", 0, "GET / HTTP/1.1", 200, "x", "-"), "allowed", "invalid Prefix"},
+		{line("203.0.113.1", 0, "GET / HTTP/1.1", 200, "x", "-"), "allowed", "203.0.113.1/32"},
 		{line("203.0.113.5", 0, "GET / HTTP/1.1", 200, "UptimeBot", "-"), "wanted agent", "203.0.113.5/32"},
 		{line("203.0.113.2", 0, "GET / HTTP/1.1", 200, "x", "-"), "denied", "203.0.113.2/32"},
 		{line("192.0.2.1", 0, "GET / HTTP/1.1", 200, "x", "-"), "infrastructure", "192.0.2.1/32"},
@@ -91,8 +91,8 @@ func TestVerdictTargetAndEvent(t *testing.T) {
 		{line("2001:db8:1::8", 0, "GET / HTTP/1.1", 200, "y", "-"), "counted", "2001:db8:1::8/128"},
 	} {
 		v := e.Line(l, []byte(tt.line), false, Line{}, 0)
-		if v.Step.String() != tt.step || v.Target.String() != tt.target {
-			t.Errorf("%s: %s, %s; want %s, %s", tt.line, v.Step, v.Target, tt.step, tt.target)
+		if target := e.Target(v.Client); v.Step.String() != tt.step || target.String() != tt.target {
+			t.Errorf("%s: %s, %s; want %s, %s", tt.line, v.Step, target, tt.step, tt.target)
 		}
 	}
 	if ev := e.Event(); string(ev.Agent) != "y" || ev.Peer.String() != "2001:db8:1::8" {

@@ -22,29 +22,36 @@ var nat64 = []netip.Prefix{
 // is what one host has at its disposal. Behind a NAT64 prefix each address is
 // an IPv4 client of its own.
 func TargetOf(client netip.Addr) netip.Prefix {
-	target, _ := targetOf(client)
-	return target
+	switch {
+	case !client.IsValid():
+		return netip.Prefix{}
+	case client.Is4() || behindNAT64(client):
+		return single(client)
+	}
+	p, _ := client.Prefix(64) // which it has
+	return p
 }
 
-// targetOf is TargetOf, with the target's key.
-func targetOf(client netip.Addr) (netip.Prefix, key) {
-	switch {
-	case client.Is4():
+// clientKey is that of the client's target.
+func clientKey(client netip.Addr) key {
+	if client.Is4() {
 		b := client.As4()
-		return netip.PrefixFrom(client, 32), key{lo: 0xffff<<32 | uint64(binary.BigEndian.Uint32(b[:])), bits: 128}
-	case !client.IsValid():
-		return netip.Prefix{}, keyOf(netip.Prefix{})
+		return key{lo: 0xffff<<32 | uint64(binary.BigEndian.Uint32(b[:])), bits: 128}
 	}
-	b := client.As16()
-	if b[0] == 0 { // as both prefixes begin
-		for _, p := range nat64 {
-			if p.Contains(client) {
-				return single(client), keyOf(single(client))
-			}
+	k := keyOf(single(client))
+	if k.bits == 128 && !(k.hi>>56 == 0 && behindNAT64(client)) { // as both prefixes begin
+		k.lo, k.bits = 0, 64
+	}
+	return k
+}
+
+func behindNAT64(client netip.Addr) bool {
+	for _, p := range nat64 {
+		if p.Contains(client) {
+			return true
 		}
 	}
-	clear(b[8:])
-	return netip.PrefixFrom(netip.AddrFrom16(b), 64), key{hi: binary.BigEndian.Uint64(b[:8]), bits: 64}
+	return false
 }
 
 func keyOf(p netip.Prefix) key {

@@ -230,7 +230,7 @@ func (e *Engine) Due(now int64, begin func(log string)) *Verdict {
 		e.ev.reset(&d.ev)
 		e.ownAt = d.at
 		e.at = &e.ownAt
-		v.Plane, v.Target, v.Time = d.plane, d.target, d.time
+		v.Plane, v.Time = d.plane, d.time
 		e.decideLate(v, d, now)
 	}
 	if w.decisions = left; len(left) > 0 {

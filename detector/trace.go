@@ -101,7 +101,7 @@ func (t *tracer) walk(line []byte, cut bool) Step {
 	}
 	t.Client, t.Target = client, e.Target(client)
 	t.step(2, "client", false, "%s (%s), counted as %s", client, t.Plane, t.Target)
-	c := &candidate{who: &who{client: client, target: t.Target, key: keyOf(t.Target)}, plane: t.Plane, time: ev.Time, now: t.now}
+	c := &candidate{who: &who{client: client, key: keyOf(t.Target), time: ev.Time}, plane: t.Plane, now: t.now}
 
 	step, stopped := t.exceptions(c)
 	t.jails(c, !stopped)
@@ -139,10 +139,10 @@ func (t *tracer) exceptions(c *candidate) (step Step, stopped bool) {
 	t.step(6, "infrastructure", false, "the client is no trusted proxy")
 
 	if e.banned(c, enforced) {
-		t.step(7, "banned", true, "%s, or a network that holds it, is banned already", c.target)
+		t.step(7, "banned", true, "%s, or a network that holds it, is banned already", c.target())
 		return StepBanned, true
 	}
-	t.step(7, "banned", false, "%s is not banned", c.target)
+	t.step(7, "banned", false, "%s is not banned", c.target())
 	return 0, false
 }
 

@@ -96,7 +96,7 @@ func traced(t *rapid.T) {
 				decisions = append(decisions, *j.Decision)
 			}
 		}
-		if tr.Step != v.Step || tr.Proof != v.Proof || tr.Client != v.Client || v.Err != nil && tr.Err != v.Err || v.Target.IsValid() && tr.Target != v.Target ||
+		if tr.Step != v.Step || tr.Proof != v.Proof || tr.Client != v.Client || v.Err != nil && tr.Err != v.Err || v.Client.IsValid() && tr.Target != e.Target(v.Client) ||
 			fmt.Sprintf("%+v", decisions) != fmt.Sprintf("%+v", v.Decisions) {
 			t.Fatalf("line %d, %s\ntrace %+v\ndecisions %+v\nline  %s", n, text, tr, decisions, show(v))
 		}

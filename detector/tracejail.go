@@ -11,7 +11,7 @@ import (
 func (t *tracer) jails(c *candidate, reached bool) {
 	e := t.e
 	for _, j := range t.l.jails {
-		fill := e.fill(j, c.target, c.time)
+		fill := e.fill(j, c.target(), c.time)
 		jt := JailTrace{
 			Jail: j.Name, Matches: j.matcher.holds(&t.ev), Conditions: t.conditions(&j.Where),
 			Count: fill.Count, Limit: j.limits.of(c.client), Window: j.Window, Observes: j.observes,

@@ -162,8 +162,8 @@ func BenchmarkWanted(b *testing.B) {
 			}
 			l := e.Log("l", f)
 			text := []byte(line(tt.peer, 0, "GET / HTTP/1.1", 200, tt.agent, "-"))
-			var r Record
-			r.Err = f.Parse(text, false, &r.Event)
+			r := Record{Event: new(parser.Event)}
+			r.Err = f.Parse(text, false, r.Event)
 			b.ReportAllocs()
 			at := Line{}
 			for b.Loop() {

@@ -113,7 +113,7 @@ func (e *engine) observeLine(l *logState, v *detector.Verdict, now time.Time) {
 		return
 	}
 	if ev := e.detect.Event(); ev.Status > 0 && ev.Status < 400 {
-		e.breaker.regulars.note(v.Target, l.usersChecked && len(ev.User) > 0, now)
+		e.breaker.regulars.note(e.detect.Target(v.Client), l.usersChecked && len(ev.User) > 0, now)
 	}
 }
 

@@ -20,7 +20,7 @@ type through struct {
 // seen counts a request of a client that is banned, if it is younger than the
 // ban: what was in flight when it was decided has the time of its line.
 func (e *engine) seen(v *detector.Verdict) {
-	h := e.bans.covering(v.Target, v.Client)
+	h := e.bans.covering(e.detect.Target(v.Client), v.Client)
 	if h == nil || v.Time <= h.since().UnixNano() {
 		return
 	}

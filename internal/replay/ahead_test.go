@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -148,23 +149,34 @@ func TestParsedAheadIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := newBlocks(strings.NewReader(in), 16<<20)
+		batches := newBatches(newBlocks(strings.NewReader(in), 16<<20), format, detector.NewEngine(detector.Options{}), 16<<20)
 		a := newAhead()
-		go a.run(newBatches(blocks, format, 16<<20))
-		lines := 0
+		go a.run(batches)
+		lines, buffers := 0, map[*buffer]bool{}
 		for {
 			b := <-a.full
 			if b.err != nil {
 				break
 			}
-			lines += len(b.lines)
-			if cap(b.lines) > batchLines {
-				t.Fatalf("%s: a batch has room for %d lines", what, cap(b.lines))
+			lines += b.lines()
+			if cap(b.ends) > batchLines {
+				t.Fatalf("%s: a batch has room for %d lines", what, cap(b.ends))
 			}
-			if room := cap(b.copied) + cap(b.texts); room > 4*blockSize+2*len(b.data) {
+			if room := cap(b.texts); room > 4*blockSize+2*len(b.data) {
 				t.Fatalf("%s: a batch of %d bytes has room for %d", what, len(b.data), room)
 			}
+			if b.lines() == batchLines || len(b.data) < 1<<10 { // the long line is past
+				buffers[b.buffer] = true
+			}
 			a.free <- b
+		}
+		if len(buffers) > batchesAhead+2 {
+			t.Errorf("%s: %d buffers", what, len(buffers))
+		}
+		for _, x := range batches.spare {
+			if len(x.data) > bufferSize {
+				t.Errorf("%s: a buffer of %d bytes is kept", what, len(x.data))
+			}
 		}
 		if want := strings.Count(in, "\n"); lines < want || lines > want+1 {
 			t.Errorf("%s: %d lines, want %d", what, lines, want)
@@ -179,7 +191,7 @@ func TestParsedAheadIsForFewFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := parse(t, generatorJail)
-	r := &replay{Options: Options{Cores: 2}, conf: cfg.Logs[0], limit: 1024}
+	r := &replay{Options: Options{Cores: 2}, conf: cfg.Logs[0], limit: 1024, engine: detector.NewEngine(detector.Options{})}
 	var open []*reader
 	for range 10 {
 		x, err := r.open(name, open)

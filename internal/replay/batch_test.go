@@ -7,6 +7,7 @@ import (
 	"testing"
 	"weak"
 
+	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -25,30 +26,38 @@ func TestBatchLetsGoOfLongLines(t *testing.T) {
 			return fmt.Sprintf(`{"remote_addr":"203.0.113.9","time_iso8601":"2026-10-24T20:00:02+00:00","request":"GET / HTTP/1.1","status":"200","http_user_agent":"%s\u0022"}`+"\n", agent)
 		}
 		const maxLine = 1 << 20
-		p := &batches{format: format, limit: maxLine, copy: true, keep: !parser.Stateless(format)}
-		b := new(batch)
-		fill := func(text string) {
-			from := block{data: []byte(text)}
-			b.parse(p, b.fill(&from, true), false)
-			if len(from.data) > 0 || b.records[0].Err != nil {
-				t.Fatalf("%s: %d bytes are left, %v", name, len(from.data), b.records[0].Err)
-			}
-		}
-		var long []weak.Pointer[byte]
+		var text strings.Builder
 		for n := 8; n > 1; n-- {
-			fill(strings.Repeat(record("x"), n) + record(strings.Repeat("x", maxLine/2)))
-			long = append(long, weak.Make(&b.copied[0]))
-			if name != "nginx" {
-				long = append(long, weak.Make(&b.texts[0]))
+			text.WriteString(strings.Repeat(record("x"), n) + record(strings.Repeat("x", maxLine/2)))
+		}
+		text.WriteString(strings.Repeat(record("x"), 1000))
+		p := newBatches(newBlocks(strings.NewReader(text.String()), maxLine), format, detector.NewEngine(detector.Options{}), maxLine)
+		p.ahead = true
+		b := new(batch)
+		var long []weak.Pointer[byte]
+		for p.next(b); b.err == nil; p.next(b) {
+			for i := range b.lines() {
+				if line := b.line(i); len(line) > maxLine/2 {
+					long = append(long, weak.Make(&line[0]))
+				}
+				if agent := b.records[i].Event.Agent; len(agent) >= maxLine/2 {
+					long = append(long, weak.Make(&agent[0]))
+				}
+				if b.records[i].Err != nil {
+					t.Fatalf("%s: %v", name, b.records[i].Err)
+				}
 			}
 		}
-		fill(record("x"))
+		if len(long) != 2*7 {
+			t.Fatalf("%s: %d long lines and agents were seen", name, len(long))
+		}
 		runtime.GC()
 		for i, x := range long {
 			if x.Value() != nil {
 				t.Errorf("%s: the memory of long lines is kept, %d of %d", name, i, len(long))
 			}
 		}
+		runtime.KeepAlive(p)
 		runtime.KeepAlive(b)
 	}
 }

@@ -10,6 +10,10 @@ import (
 // processor's own cache until it is parsed.
 const blockSize = 1 << 17
 
+// bufferSize is enough for a block and the beginning of a line behind it, which is
+// short mostly.
+const bufferSize = blockSize + blockSize/8
+
 // blocks cuts a stream into blocks of whole lines, in memory that does not
 // depend on the stream.
 type blocks struct {
@@ -34,7 +38,21 @@ type block struct {
 }
 
 func newBlocks(r io.Reader, maxLine int) *blocks {
-	return &blocks{r: r, maxLine: maxLine, buf: make([]byte, blockSize+maxLine)}
+	return &blocks{r: r, maxLine: maxLine, buf: make([]byte, bufferSize)}
+}
+
+// swap has what comes read into another buffer, and returns the one before, which
+// the blocks that were given out so far are in.
+func (b *blocks) swap(buf []byte) (before []byte) {
+	rest := b.buf[b.kept:b.n]
+	if len(rest) > len(buf) {
+		buf = make([]byte, len(b.buf))
+	}
+	before, b.buf = b.buf, buf
+	b.n = copy(b.buf, rest)
+	b.seen -= b.kept
+	b.kept = 0
+	return before
 }
 
 // next returns the next block, valid until the call after, or io.EOF.
@@ -96,6 +114,11 @@ func (b *blocks) fill() {
 		b.n = copy(b.buf, b.buf[b.kept:b.n])
 		b.seen -= b.kept
 		b.kept = 0
+	}
+	if b.n == len(b.buf) { // a line that is longer than that
+		buf := make([]byte, min(2*len(b.buf), blockSize+b.maxLine))
+		copy(buf, b.buf)
+		b.buf = buf
 	}
 	n, err := b.r.Read(b.buf[b.n:min(b.n+blockSize, len(b.buf))])
 	b.n += n

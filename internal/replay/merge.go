@@ -83,6 +83,16 @@ func (r *reader) take() (line []byte, cut bool) {
 	return line, cut
 }
 
+// text returns the line that was given out.
+func (r *reader) text() []byte {
+	line := r.line
+	if r.batches != nil {
+		line = r.batch.line(r.turn)
+	}
+	line, _ = bounded(line, false, r.limit)
+	return line
+}
+
 // bounded cuts a line that is longer than the limit: a block can hold it, while
 // a daemon would not have.
 func bounded(line []byte, cut bool, limit int) ([]byte, bool) {
@@ -161,11 +171,11 @@ func (r *replay) lines(ctx context.Context) error {
 // judge takes the line that is ready through the engine.
 func (r *replay) judge(ctx context.Context, x *reader) error {
 	r.judged++
-	line, cut := x.take()
 	var v *detector.Verdict
 	if x.batches != nil {
 		v = r.engine.Parsed(r.log, x.record(r.engine, r.log), &x.at, 0)
 	} else {
+		line, cut := x.take()
 		v = r.engine.Line(r.log, line, cut, x.at, 0)
 	}
 	switch {
@@ -175,7 +185,7 @@ func (r *replay) judge(ctx context.Context, x *reader) error {
 		r.sum.late.add(r.now-v.Time, &x.at)
 	}
 	t := v.Time
-	if err := r.verdict(v, line, &x.at); err != nil || r.prover == nil {
+	if err := r.verdict(v, x); err != nil || r.prover == nil {
 		return err
 	}
 	return r.lookUp(ctx, t)
@@ -227,7 +237,7 @@ func (r *replay) open(name string, others []*reader) (*reader, error) {
 	}
 	x := newReader(name, &input{unwrapped(in, &r.conf), in.Close}, r.limit, f)
 	if parser.Stateless(f) || len(r.inputs) == 1 {
-		x.batches = newBatches(x.blocks, f, r.limit)
+		x.batches = newBatches(x.blocks, f, r.engine, r.limit)
 		if r.cores() > 1 && parsedAhead(others) < filesAhead {
 			x.ahead = newAhead()
 			go x.ahead.run(x.batches)

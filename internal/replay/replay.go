@@ -251,14 +251,14 @@ func (r *replay) summaryTo() io.Writer {
 	return r.Out
 }
 
-// verdict counts and prints what became of a line.
-func (r *replay) verdict(v *detector.Verdict, line []byte, at *detector.Line) error {
+// verdict counts and prints what became of the line that was given out.
+func (r *replay) verdict(v *detector.Verdict, x *reader) error {
 	r.sum.client(v)
 	if v.Step == detector.StepWanted {
 		r.sum.passed(v)
 	}
 	if v.Err != nil {
-		r.sum.unparsed(at, v.Err, line)
+		r.sum.unparsed(&x.at, v.Err, x.text())
 	}
 	r.forget(v.Time)
 	return r.decisions(v)
