@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,15 +78,18 @@ func TestReloadOfIptables(t *testing.T) {
 
 	l.reload(l.config(iptabled + "chain = \"OTHER\"\nsets = \"other\"\n"))
 	wait(t, "the other sets", func() bool { return strings.Contains(l.shell("ipset save"), "add other4 192.0.2.1 ") })
-	if left := l.shell("iptables-nft -S; ip6tables-nft -S; ipset save"); strings.Contains(left, "TAILBAN") || strings.Contains(left, "tailban") {
-		t.Errorf("of the ones before there is left\n%s", left)
+	gone := func(what string, names ...string) { // which takes a while, after the new ones are there
+		t.Helper()
+		wait(t, what, func() bool {
+			left := l.shell("iptables-nft -S; ip6tables-nft -S; ipset save")
+			return !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(left, name) })
+		})
 	}
+	gone("the ones before to go", "TAILBAN", "tailban")
 
 	l.reload(l.config(firewalled))
 	l.waitHeld("192.0.2.1")
-	if left := l.shell("iptables-nft -S; ip6tables-nft -S; ipset save"); strings.Contains(left, "OTHER") || strings.Contains(left, "other") {
-		t.Errorf("with nftables in its place there is left\n%s", left)
-	}
+	gone("those of iptables to go, with nftables in their place", "OTHER", "other")
 }
 
 // Bans that only the kernel knows are taken over.
