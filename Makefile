@@ -31,9 +31,10 @@ endif
 run-cloudflare: build
 	$(GO) run ./internal/demo cloudflare ./tailban internal/demo/cloudflare.toml
 
-# What takes longest comes first. It is without default.pgo, for which all that a program
-# consists of is compiled anew.
-test: export GOFLAGS := $(GOFLAGS) -pgo=off
+# What takes longest comes first. All is compiled as for a package, as some tests make
+# one, but without default.pgo, for which it would be compiled anew for each program.
+test: export GOFLAGS := $(GOFLAGS) -pgo=off -trimpath
+test: export CGO_ENABLED := 0
 test:
 	$(GOTEST) ./internal/daemon ./actions ./internal/e2e ./...
 

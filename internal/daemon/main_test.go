@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/tailban/tailban/internal/parallel"
 )
 
 // childEnv names the configuration of the daemon that the test binary runs
@@ -19,6 +22,10 @@ const snapshotsEnv = "TAILBAN_TEST_SNAPSHOTS"
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childEnv); path != "" {
 		os.Exit(runChild(path))
+	}
+	if err := parallel.Tests(3); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/nxadm/tail/watch.(*InotifyTracker).run"),
