@@ -44,8 +44,8 @@ const (
 )
 
 // Identify finds out whom a record is of. It may be called while the engine takes
-// other lines, as long as it is told of nothing else but answers and the time
-// ([Engine.Answer], [Engine.Due]).
+// other lines, and for other records at the same time, as long as the engine is told
+// of nothing else but answers and the time ([Engine.Answer], [Engine.Due]).
 func (e *Engine) Identify(r *Record) {
 	if r.Err == nil {
 		e.identify(r.Event, &r.who)

@@ -99,6 +99,7 @@ type Guard interface {
 	Check(jail string, target netip.Prefix, client netip.Addr) (allowed netip.Prefix, reason string)
 
 	// Shared reports whether a network, an IPv6 /64, holds somebody who must
-	// never be banned. It is asked for every event and must be fast.
+	// never be banned. It is asked for every event and must be fast, and safe for
+	// concurrent use.
 	Shared(network netip.Prefix) bool
 }

@@ -174,7 +174,7 @@ func TestParsedAheadIsBounded(t *testing.T) {
 			t.Errorf("%s: %d buffers", what, len(buffers))
 		}
 		for _, x := range batches.spare {
-			if len(x.data) > bufferSize {
+			if len(x.data) > keptBuffer {
 				t.Errorf("%s: a buffer of %d bytes is kept", what, len(x.data))
 			}
 		}

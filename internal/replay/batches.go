@@ -17,6 +17,9 @@ const (
 	// nearLines is of how many lines at a time what is in memory is brought near: it
 	// stays in a processor's own cache until their turn.
 	nearLines = 64
+
+	// keptBuffer is up to what size buffers are used again.
+	keptBuffer = 4 * bufferSize
 )
 
 // batch is some lines of a block that are parsed, or what came in place of them. It
@@ -83,9 +86,9 @@ func (p *batches) next(b *batch) {
 }
 
 // turnOver has another buffer read into, if batches are in the one at hand or a long
-// line has made it large.
+// line has made it large. One batch alone is done with it.
 func (p *batches) turnOver() {
-	if p.buffer.users == 0 && len(p.in.buf) <= bufferSize {
+	if !p.ahead || p.buffer.users == 0 && len(p.in.buf) <= keptBuffer {
 		return
 	}
 	other := &buffer{}
@@ -106,12 +109,16 @@ func (p *batches) release(b *batch) {
 		return
 	}
 	b.buffer = nil
-	large := len(from.data) > bufferSize
-	if from.users--; from.users == 0 && from != p.buffer && !large {
-		p.spare = append(p.spare, from)
+	from.users--
+	now := from.data
+	if from == p.buffer {
+		now = p.in.buf
 	}
-	if large {
+	switch large := len(now) > keptBuffer; {
+	case large:
 		clear(b.events)
+	case from.users == 0 && from != p.buffer:
+		p.spare = append(p.spare, from)
 	}
 }
 

@@ -24,16 +24,16 @@ type reader struct {
 	cut  bool   // it is the beginning of a line
 	at   detector.Line
 
-	line  []byte // the next line
+	line  []byte // the next one
 	time  int64  // of it, or of the one before if it has none; 0: not looked at
-	ready bool   // line is set
+	ready bool   // there is a next line
 	taken int    // bytes of the line that was given out, with its line feed; 0: none was since
 
-	// Of a file whose lines are parsed in batches, in place of rest:
+	// Of a file whose lines are parsed in batches, in place of rest, cut and line:
 	batches *batches
 	ahead   *ahead // nil: they are not parsed on a goroutine of their own
 	batch   *batch // at hand; nil: none
-	turn    int    // in it, of line
+	turn    int    // in it, of the next line
 }
 
 func newReader(name string, in io.ReadCloser, limit int, format parser.Format) *reader {
@@ -74,8 +74,9 @@ func (r *reader) failed(err error) error {
 	return fmt.Errorf("read %s after line %d: %w", r.name, r.at.Number, err)
 }
 
-// take gives out the line that is ready, which stands at r.at. Both are valid
-// until the next call of next.
+// take gives out the line that is ready, which stands at r.at, of a file whose lines
+// are not parsed in batches: of those [reader.record] does. Both are valid until the
+// next call of next.
 func (r *reader) take() (line []byte, cut bool) {
 	line, cut = bounded(r.line, r.cut, r.limit)
 	r.ready = false
