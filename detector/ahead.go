@@ -30,7 +30,7 @@ type who struct {
 // target is what its key stands for.
 func (w *who) target() netip.Prefix {
 	if w.key.bits < 128 {
-		return TargetOf(w.client)
+		return first64(w.client)
 	}
 	return single(w.client)
 }

@@ -79,10 +79,10 @@ func (e *Engine) judge(v *Verdict, c *candidate, r *rule) Decision {
 		Claims: c.claims, Unproven: c.why,
 	}
 	if g := e.rules.opt.Guard; g != nil {
-		target, reason := g.Check(r.name, c.target(), c.client)
+		target, reason := g.Check(r.name, d.Target, c.client)
 		if reason != "" {
 			d.Refused = reason
-			d.ban(r.ban, e.offences(d.History, e.tried(r), c.target(), c.time)+1)
+			d.ban(r.ban, e.offences(d.History, e.tried(r), d.Target, c.time)+1)
 			return d
 		}
 		d.Target = target

@@ -282,7 +282,7 @@ func (e *Engine) Target(client netip.Addr) netip.Prefix {
 // key is that of the client's target.
 func (e *Engine) key(client netip.Addr) key {
 	k := clientKey(client)
-	if k.bits < 128 && e.rules.opt.Guard != nil && e.rules.opt.Guard.Shared(TargetOf(client)) {
+	if k.bits < 128 && e.rules.opt.Guard != nil && e.rules.opt.Guard.Shared(first64(client)) {
 		k = keyOf(single(client))
 	}
 	return k

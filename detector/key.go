@@ -28,6 +28,11 @@ func TargetOf(client netip.Addr) netip.Prefix {
 	case client.Is4() || behindNAT64(client):
 		return single(client)
 	}
+	return first64(client)
+}
+
+// first64 is the /64 of an IPv6 client.
+func first64(client netip.Addr) netip.Prefix {
 	p, _ := client.Prefix(64) // which it has
 	return p
 }

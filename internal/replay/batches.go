@@ -114,10 +114,9 @@ func (p *batches) release(b *batch) {
 	if from == p.buffer {
 		now = p.in.buf
 	}
-	switch large := len(now) > keptBuffer; {
-	case large:
+	if len(now) > keptBuffer {
 		clear(b.events)
-	case from.users == 0 && from != p.buffer:
+	} else if from.users == 0 && from != p.buffer {
 		p.spare = append(p.spare, from)
 	}
 }

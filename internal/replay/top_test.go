@@ -39,10 +39,15 @@ func TestTopTargets(t *testing.T) {
 	}
 }
 
-// alike makes an address of each number, of which two at a time have the same hash.
-func alike(n int) address {
-	odd, half := uint64(n)&1, uint64(n)/2
-	return address{odd, half ^ odd}
+// alike makes an address of each number, of which two at a time have the same hash:
+// it multiplies two halves, which the second of them has the other way round.
+func (p *places) alike(n int) address {
+	v := address{0, uint64(n) / 2}
+	if n&1 != 0 {
+		both := p.seed.hi ^ p.seed.lo
+		v = address{v.lo ^ both, v.hi ^ both}
+	}
+	return v
 }
 
 // Counts are exact while there are few values, and else within what is said:
@@ -75,10 +80,13 @@ func TestTop(t *testing.T) {
 				return fresh
 			}
 			find := func(v address) (uint32, bool) { return c.find(v, c.places.hash(v)) }
+			if a, b := c.places.alike(8), c.places.alike(9); a == b || c.places.hash(a) != c.places.hash(b) {
+				t.Fatalf("%v and %v are not alike", a, b)
+			}
 			truth := map[address]uint64{}
 			const lines = 300_000
 			for i := range lines {
-				v := alike(next(i))
+				v := c.places.alike(next(i))
 				if _, before := truth[v]; !before && !add(v) {
 					t.Fatalf("%d is new and not called so", v)
 				} else if before {
