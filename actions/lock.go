@@ -31,7 +31,7 @@ type TableLock struct {
 }
 
 const (
-	lockTries = 20 // a holder may be between bind and listen
+	lockTries = 20 // a holder may be between bind and listen, or be closing it
 	lockPause = 50 * time.Millisecond
 )
 
@@ -169,11 +169,17 @@ func holder(name string) (*unix.Ucred, error) {
 // Warning says why the lock is not held, or nothing if it is.
 func (l *TableLock) Warning() string { return l.warning }
 
-// Close unlocks it.
+// Close unlocks it. A program that is being started has all that is open until it
+// runs, and with it our socket: shut down, it no longer answers as a holder's does,
+// and lock tries until it is gone.
 func (l *TableLock) Close() error {
 	var errs []error
 	for _, x := range l.listeners {
-		errs = append(errs, x.Close())
+		raw, err := x.(*net.UnixListener).SyscallConn()
+		if err == nil {
+			err = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+		}
+		errs = append(errs, err, x.Close())
 	}
 	l.listeners = nil
 	return errors.Join(errs...)

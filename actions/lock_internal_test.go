@@ -2,7 +2,40 @@
 
 package actions
 
-import "testing"
+import (
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// What is open when a program is started stays so until it runs: a lock that was
+// given back meanwhile is not held any more.
+func TestLockGivenBackWhileAProgramStarts(t *testing.T) {
+	name := fmt.Sprintf("test/%d", os.Getpid())
+	first, err := lock(name, "it", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inherited, err := first.listeners[0].(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inherited.Close()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(lockPause/2, func() { inherited.Close() })
+	again, err := lock(name, "it", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if again.Warning() != "" {
+		t.Error(again.Warning())
+	}
+}
 
 func TestHasNetAdmin(t *testing.T) {
 	for _, c := range []struct {
