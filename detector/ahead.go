@@ -1,21 +1,38 @@
 package detector
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"slices"
 
 	"github.com/tailban/tailban/parser"
 )
 
-// Record is a line that has been parsed, perhaps long before its turn. It holds what
-// is asked of every line, so that the event itself is looked at only for what a rule
-// asks of it. One that is used again is to be identified again.
+// Identity is whom a line is of, and when that was. It is what is asked of every line,
+// in half a cache line: who parses may be at another core than who takes it.
+type Identity struct {
+	hi, lo uint64 // the client, as in key
+	time   int64
+	rules  uint32            // generation of the rules it was found by
+	bits   uint8             // of the target
+	plane  parser.Resolution // as the resolver found it
+	failed bool
+	cut    bool
+}
+
+// Failed reports whether the line did not parse: then it is not known whom it is of.
+func (id *Identity) Failed() bool { return id.failed }
+
+// Time is that of the event, in nanoseconds since the epoch.
+func (id *Identity) Time() int64 { return id.time }
+
+// Record is a line that has been parsed, perhaps long before its turn.
 type Record struct {
 	Event *parser.Event
 	Err   error  // that Parse returned
 	who   who    // if identified
 	rules uint32 // generation of the rules that who was found by; 0: it is not
-	Cut   bool   // the line was only the beginning of a longer one
+	cut   bool   // the line was only the beginning of a longer one
 }
 
 // who is whom an event is of, and when it was.
@@ -43,13 +60,38 @@ const (
 	nearby = 64
 )
 
-// Identify finds out whom a record is of. It may be called while the engine takes
-// other lines, and for other records at the same time, as long as the engine is told
-// of nothing else but answers and the time ([Engine.Answer], [Engine.Due]).
-func (e *Engine) Identify(r *Record) {
-	if r.Err == nil {
-		e.identify(r.Event, &r.who)
-		r.rules = e.generation
+// Identify finds out whom a line is of that has been parsed. err is what Parse returned
+// and cut what it was told. It may be called while the engine takes other lines, and
+// for other lines at the same time, as long as the engine is told of nothing else but
+// answers and the time ([Engine.Answer], [Engine.Due]).
+func (e *Engine) Identify(id *Identity, ev *parser.Event, err error, cut bool) {
+	// Each field by itself: what is copied whole just behind waits for the parts.
+	id.failed, id.cut, id.rules = err != nil, cut, 0
+	if err != nil {
+		return
+	}
+	client, plane := e.resolver.Resolve(ev.Peer, ev.Forward)
+	id.time, id.plane, id.rules = ev.Time, plane, e.generation
+	if plane != parser.Nobody {
+		k := e.key(client)
+		id.bits, id.hi, id.lo = uint8(k.bits), k.hi, k.lo
+		if k.bits < 128 {
+			b := client.As16()
+			id.lo = binary.BigEndian.Uint64(b[8:])
+		}
+	}
+}
+
+// Set makes it that of a line whose identity is known. err says why the line is none.
+func (r *Record) Set(id *Identity, ev *parser.Event, err error) {
+	r.Event, r.Err, r.rules, r.cut = ev, err, id.rules, id.cut
+	w := &r.who
+	w.time, w.plane, w.slot = id.time, id.plane, 0
+	k := key{id.hi, id.lo, uint64(id.bits)}
+	w.client = k.addr()
+	w.key.hi, w.key.lo, w.key.bits = k.hi, k.lo, k.bits
+	if k.bits < 128 {
+		w.key.lo = 0
 	}
 }
 

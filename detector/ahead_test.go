@@ -38,15 +38,13 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 	}
 	one, many := NewEngine(options), NewEngine(options)
 	lone, lmany := one.Log("l", f), many.Log("l", f)
-	records := make([]Record, 200) // used again and again
-	for i := range records {
-		records[i].Event = new(parser.Event)
-	}
+	events, whose, records := make([]parser.Event, 200), make([]Identity, 200), make([]Record, 200) // used again and again
 	steps := map[Step]int{}
 	decisions := 0
 	for round := range 400 {
 		some := records[:1+r.IntN(len(records))]
 		var texts [][]byte
+		var cuts []bool
 		for i := range some {
 			text := line(peers[r.IntN(len(peers))], round*10+r.IntN(10)-r.IntN(2)*r.IntN(30), "GET / HTTP/1.1", []int{200, 404}[r.IntN(8)/7],
 				[]string{"x", "monitor"}[r.IntN(6)/5], []string{"-", "198.51.100.1, 198.51.100.2", "nonsense", "192.0.2.9"}[r.IntN(4)])
@@ -54,21 +52,18 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 				text = text[:r.IntN(len(text))]
 			}
 			texts = append(texts, []byte(text))
-			if round%10 == 0 {
-				some[i] = Record{Event: some[i].Event} // not all are identified
+			cuts = append(cuts, r.IntN(20) == 0)
+			err := f.Parse(texts[i], cuts[i], &events[i])
+			many.Identify(&whose[i], &events[i], err, cuts[i])
+			if whose[i].Failed() != (err != nil) || err == nil && whose[i].Time() != events[i].Time {
+				t.Fatalf("%s: %v, %v, at %d", texts[i], err, whose[i].Failed(), whose[i].Time())
 			}
-			some[i].Cut = r.IntN(20) == 0
-			some[i].Err = f.Parse(texts[i], some[i].Cut, some[i].Event)
-		}
-		for i := range some {
-			if round%10 != 0 || r.IntN(2) == 0 {
-				many.Identify(&some[i])
-			}
+			some[i].Set(&whose[i], &events[i], err)
 		}
 		many.Prepare(lmany, some)
 		for i := range some {
 			at := Line{Path: "p", Number: int64(i)}
-			want := one.Line(lone, texts[i], some[i].Cut, at, 0)
+			want := one.Line(lone, texts[i], cuts[i], at, 0)
 			got := many.Parsed(lmany, &some[i], &at, 0)
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("round %d, %s:\n%+v, want\n%+v", round, texts[i], got, want)
@@ -80,14 +75,15 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 			other := options
 			other.Trusted = nil
 			for i := range some {
-				many.Identify(&some[i])
+				many.Identify(&whose[i], &events[i], some[i].Err, cuts[i])
+				some[i].Set(&whose[i], &events[i], some[i].Err)
 			}
 			many.Prepare(lmany, some)
 			one.Use(Compile(other))
 			many.Use(Compile(other))
 			for i := range some {
 				at := Line{}
-				if got, want := many.Parsed(lmany, &some[i], &at, 0), one.Line(lone, texts[i], some[i].Cut, at, 0); !reflect.DeepEqual(got, want) {
+				if got, want := many.Parsed(lmany, &some[i], &at, 0), one.Line(lone, texts[i], cuts[i], at, 0); !reflect.DeepEqual(got, want) {
 					t.Fatalf("by other rules, %s:\n%+v, want\n%+v", texts[i], got, want)
 				}
 			}

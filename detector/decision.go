@@ -82,7 +82,6 @@ func (s Step) String() string {
 // Verdict is what became of a line. It is valid until the next line.
 type Verdict struct {
 	Step      Step
-	Peer      netip.Addr        // as the server logged it; of an unparsed line valid if it could be read
 	Client    netip.Addr        // valid from step 3 on
 	Plane     parser.Resolution // likewise: how the client was found
 	Time      int64             // valid from step 2 on

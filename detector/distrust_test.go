@@ -51,8 +51,8 @@ func TestSkipAfterUnparsed(t *testing.T) {
 				want = StepNotRecord
 			}
 			v := e.Line(l, []byte(tt.text), false, tt.at, 0)
-			if v.Step != want || skip && tt.skipped && (v.Peer.IsValid() || v.Err == nil) {
-				t.Errorf("skip %v, line %d: %s, peer %v, %v; want %s", skip, i, v.Step, v.Peer, v.Err, want)
+			if v.Step != want || skip && tt.skipped && (e.Peer().IsValid() || v.Err == nil) {
+				t.Errorf("skip %v, line %d: %s, peer %v, %v; want %s", skip, i, v.Step, e.Peer(), v.Err, want)
 			}
 		}
 	}

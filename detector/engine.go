@@ -164,7 +164,7 @@ func (e *Engine) Parsed(l *Log, r *Record, at *Line, now int64) *Verdict {
 		w = nil
 	}
 	e.at = at
-	return l.counted(e.parsed(l, r.Err, w, now), r.Cut)
+	return l.counted(e.parsed(l, r.Err, w, now), r.cut)
 }
 
 // counted counts a line.
@@ -190,20 +190,17 @@ func (e *Engine) parsed(l *Log, err error, w *who, now int64) *Verdict {
 	e.bind(l)
 	switch {
 	case err != nil && errors.Is(err, parser.ErrNotMine):
-		v.Step, v.Peer = StepNotRecord, e.ev.Peer
+		v.Step = StepNotRecord
 	case l.distrust.parsed(e.at, err == nil):
 		v.Step, v.Err = StepUnparsed, errDistrusted
 	case err != nil:
-		v.Step, v.Err, v.Peer = StepUnparsed, err, e.ev.Peer
+		v.Step, v.Err = StepUnparsed, err
 	default:
 		if w == nil {
 			w = &e.who
 			e.identify(e.ev.Event, w)
 		}
-		v.Time, v.Peer = w.time, w.client
-		if w.plane != parser.Direct {
-			v.Peer = e.ev.Peer
-		}
+		v.Time = w.time
 		e.exceptions(l, v, w, now)
 	}
 	return v
@@ -291,6 +288,15 @@ func (e *Engine) key(client netip.Addr) key {
 // Event returns the latest line's event, which holds nothing of use if the
 // line did not parse. It is valid until the next line.
 func (e *Engine) Event() *parser.Event { return e.ev.Event }
+
+// Peer returns the address that the server logged the latest line for. Of one that
+// did not parse it is valid if it could be read.
+func (e *Engine) Peer() netip.Addr {
+	if e.verdict.Err == errDistrusted {
+		return netip.Addr{}
+	}
+	return e.ev.Peer
+}
 
 // candidate is an event that may become a decision.
 type candidate struct {

@@ -70,14 +70,21 @@ func keyOf(p netip.Prefix) key {
 
 // prefix undoes keyOf.
 func (k key) prefix() netip.Prefix {
+	if k.v4() {
+		return netip.PrefixFrom(k.addr(), int(k.bits)-96)
+	}
+	return netip.PrefixFrom(k.addr(), int(k.bits))
+}
+
+// addr is the first address of what it stands for.
+func (k key) addr() netip.Addr {
+	if k.v4() {
+		return netip.AddrFrom4([4]byte{byte(k.lo >> 24), byte(k.lo >> 16), byte(k.lo >> 8), byte(k.lo)})
+	}
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], k.hi)
 	binary.BigEndian.PutUint64(b[8:], k.lo)
-	a := netip.AddrFrom16(b)
-	if k.v4() {
-		return netip.PrefixFrom(a.Unmap(), int(k.bits)-96)
-	}
-	return netip.PrefixFrom(a, int(k.bits))
+	return netip.AddrFrom16(b)
 }
 
 // quick is a hash that is quick, and no more than that: it is for a place to

@@ -260,11 +260,11 @@ func (e *engine) batch(b *source.Batch, now time.Time) {
 		}
 		l.lastEvent = max(l.lastEvent, v.Time)
 		if v.Err == nil {
-			l.suspects.good(v.Peer)
+			l.suspects.good(e.detect.Peer())
 		} else {
 			l.unparsedFile = b.File.Path
-			if v.Peer.IsValid() {
-				l.suspects.bad(v.Peer)
+			if peer := e.detect.Peer(); peer.IsValid() {
+				l.suspects.bad(peer)
 			}
 		}
 		if v.Client.IsValid() {

@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/tailban/tailban/detector"
 )
@@ -11,32 +12,36 @@ const (
 	// batchesAhead is how many batches there are of a file that is parsed ahead: one
 	// that the engine is at, one that is being parsed, and some between them, so
 	// that neither waits for the other at each.
-	batchesAhead = 8
+	batchesAhead = 32
 
 	// filesAhead is of how many files lines are parsed ahead at the same time.
 	filesAhead = 4
 )
 
 // ahead parses on a goroutine of its own while the engine takes the batches
-// before: two cores are used, and since each of both sees all lines in order,
+// before: two cores are used, and since the engine sees all lines in order,
 // nothing that comes out is any different.
 type ahead struct {
-	full chan *batch
-	free chan *batch
+	full chan *batch   // in order, those that are being parsed included
+	free chan *batch   // that the engine is done with
 	done chan struct{} // closed: nobody takes batches any more
+
+	mu      sync.Mutex // of batches, and of the order in full
+	batches *batches
+	second  *parsing // for whoever takes batches; nil: their lines depend on those before
 }
 
-func newAhead() *ahead {
-	a := &ahead{full: make(chan *batch, batchesAhead), free: make(chan *batch, batchesAhead), done: make(chan struct{})}
+func newAhead(lines *batches, second *parsing) *ahead {
+	lines.ahead = true
+	a := &ahead{full: make(chan *batch, batchesAhead), free: make(chan *batch, batchesAhead), done: make(chan struct{}), batches: lines, second: second}
 	for range batchesAhead {
-		a.free <- new(batch)
+		a.free <- &batch{parsed: make(chan struct{}, 1)}
 	}
 	return a
 }
 
 // run parses until the file's end or until nobody takes batches any more.
-func (a *ahead) run(p *batches) {
-	p.ahead = true
+func (a *ahead) run(p *parsing) {
 	for {
 		var b *batch
 		select {
@@ -44,12 +49,67 @@ func (a *ahead) run(p *batches) {
 		case <-a.done:
 			return
 		}
-		p.next(b)
-		a.full <- b // has room for all there are
-		if b.err != nil {
+		a.mu.Lock()
+		a.fill(b, p)
+		a.mu.Unlock()
+		last := b.err != nil
+		b.finish(p)
+		if last {
 			return
 		}
 	}
+}
+
+// fill gives a batch the next lines and puts it behind those before.
+func (a *ahead) fill(b *batch, p *parsing) {
+	a.batches.next(b, p)
+	a.full <- b // has room for all there are
+}
+
+// finish parses the lines of a batch that others wait for.
+func (b *batch) finish(p *parsing) {
+	if b.err == nil {
+		p.parse(b)
+		p.hand(b)
+	}
+	b.parsed <- struct{}{}
+}
+
+// take returns the next batch. While its lines are being parsed it does the same
+// with some that come behind it, so that neither core waits for the other for long.
+func (a *ahead) take() *batch {
+	b := <-a.full
+	for {
+		select {
+		case <-b.parsed:
+			return b
+		default:
+		}
+		if !a.help() {
+			<-b.parsed
+			return b
+		}
+	}
+}
+
+// help parses one batch, if there are lines that nothing has to be waited for.
+func (a *ahead) help() bool {
+	if a.second == nil || !a.mu.TryLock() {
+		return false
+	}
+	var b *batch
+	if a.batches.atHand() {
+		select {
+		case b = <-a.free:
+			a.fill(b, a.second)
+		default:
+		}
+	}
+	a.mu.Unlock()
+	if b != nil {
+		b.finish(a.second)
+	}
+	return b != nil
 }
 
 // nextParsed is next for a file whose lines are parsed in batches.
@@ -89,12 +149,16 @@ func (r *reader) nextBatch() error {
 		if r.batch != nil {
 			r.ahead.free <- r.batch // has room for all there are
 		}
-		r.batch = <-r.ahead.full
+		r.batch = r.ahead.take()
 	default:
 		if r.batch == nil {
 			r.batch = new(batch)
 		}
-		r.batches.next(r.batch)
+		r.batches.next(r.batch, r.parsing)
+		if r.batch.err == nil {
+			r.parsing.parse(r.batch)
+			r.parsing.hand(r.batch)
+		}
 	}
 	switch err := r.batch.err; {
 	case errors.Is(err, io.EOF):
@@ -108,12 +172,27 @@ func (r *reader) nextBatch() error {
 // record takes the line that is ready, and gives out what it says. See
 // [detector.Engine.Prepare].
 func (r *reader) record(e *detector.Engine, l *detector.Log) *detector.Record {
-	if r.turn%nearLines == 0 {
-		e.Prepare(l, r.batch.records[r.turn:min(r.turn+nearLines, r.batch.lines())])
+	at := r.turn % nearLines
+	if at == 0 {
+		r.bringNear(e, l)
 	}
 	from, to := r.batch.bounds(r.turn)
 	r.ready, r.taken = false, to-from
-	return &r.batch.records[r.turn]
+	return &r.near[at]
+}
+
+// bringNear makes records of the next nearLines.
+func (r *reader) bringNear(e *detector.Engine, l *detector.Log) {
+	b, from := r.batch, r.turn
+	near := r.near[:min(nearLines, b.lines()-from)]
+	for i := range near {
+		id, err := &b.whose[from+i], error(nil)
+		if id.Failed() {
+			err = b.errs[from+i]
+		}
+		near[i].Set(id, &b.events[from+i], err)
+	}
+	e.Prepare(l, near)
 }
 
 // close ends the reading.

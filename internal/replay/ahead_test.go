@@ -149,12 +149,12 @@ func TestParsedAheadIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		batches := newBatches(newBlocks(strings.NewReader(in), 16<<20), format, detector.NewEngine(detector.Options{}), 16<<20)
-		a := newAhead()
-		go a.run(batches)
+		batches := newBatches(newBlocks(strings.NewReader(in), 16<<20))
+		a := newAhead(batches, nil)
+		go a.run(newParsing(format, detector.NewEngine(detector.Options{}), 16<<20))
 		lines, buffers := 0, map[*buffer]bool{}
 		for {
-			b := <-a.full
+			b := a.take()
 			if b.err != nil {
 				break
 			}
@@ -181,6 +181,48 @@ func TestParsedAheadIsBounded(t *testing.T) {
 		if want := strings.Count(in, "\n"); lines < want || lines > want+1 {
 			t.Errorf("%s: %d lines, want %d", what, lines, want)
 		}
+	}
+}
+
+// Whoever waits for a batch parses some that come behind it, and takes all in order.
+func TestWhoWaitsForABatchHelps(t *testing.T) {
+	format, err := parser.NewFormat("nginx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := detector.NewEngine(detector.Options{})
+	line := `203.0.113.9 - - [24/Oct/2026:20:00:02 +0000] "GET / HTTP/1.1" 200 1 "-" "x" "-"` + "\n"
+	log := bytes.Repeat([]byte(line), 3*batchLines) // in one block
+	parse, second := newParsing(format, engine, 16<<20), newParsing(format, engine, 16<<20)
+	a := newAhead(newBatches(newBlocks(bytes.NewReader(log), 16<<20)), second)
+	if a.help() {
+		t.Error("it reads, which may take long")
+	}
+	first := <-a.free
+	a.fill(first, parse)
+	a.mu.Lock() // as while others are reading
+	if a.help() {
+		t.Error("it does not mind the lock")
+	}
+	a.mu.Unlock()
+
+	if !a.help() {
+		t.Fatal("it does nothing though there are lines")
+	}
+	first.finish(parse)
+	if b := a.take(); b != first {
+		t.Fatal("the first batch doesn't come first")
+	}
+	b := a.take()
+	if b.offset != int64(len(first.data)) || b.lines() != batchLines || b.whose[batchLines-1] != first.whose[0] {
+		t.Errorf("behind %d bytes come %d lines from %d", len(first.data), b.lines(), b.offset)
+	}
+
+	for len(a.free) > 0 {
+		<-a.free
+	}
+	if !a.batches.atHand() || a.help() {
+		t.Error("it takes a batch that is in use")
 	}
 }
 

@@ -31,20 +31,23 @@ func TestBatchLetsGoOfLongLines(t *testing.T) {
 			text.WriteString(strings.Repeat(record("x"), n) + record(strings.Repeat("x", maxLine/2)))
 		}
 		text.WriteString(record("x")) // which overwrites nothing that is left of those before
-		p := newBatches(newBlocks(strings.NewReader(text.String()), maxLine), format, detector.NewEngine(detector.Options{}), maxLine)
-		p.ahead = true
-		b := new(batch)
+		lines := newBatches(newBlocks(strings.NewReader(text.String()), maxLine))
+		lines.ahead = true
+		p := newParsing(format, detector.NewEngine(detector.Options{}), maxLine)
+		b := &batch{parsed: make(chan struct{}, 1)}
 		var long []weak.Pointer[byte]
-		for p.next(b); b.err == nil; p.next(b) {
+		for lines.next(b, p); b.err == nil; lines.next(b, p) {
+			b.finish(p)
+			<-b.parsed
 			for i := range b.lines() {
 				if line := b.line(i); len(line) > maxLine/2 {
 					long = append(long, weak.Make(&line[0]))
 				}
-				if agent := b.records[i].Event.Agent; len(agent) >= maxLine/2 {
+				if agent := b.events[i].Agent; len(agent) >= maxLine/2 {
 					long = append(long, weak.Make(&agent[0]))
 				}
-				if b.records[i].Err != nil {
-					t.Fatalf("%s: %v", name, b.records[i].Err)
+				if b.whose[i].Failed() {
+					t.Fatalf("%s: %v", name, b.errs[i])
 				}
 			}
 		}
@@ -57,7 +60,7 @@ func TestBatchLetsGoOfLongLines(t *testing.T) {
 				t.Errorf("%s: the memory of long lines is kept, %d of %d", name, i, len(long))
 			}
 		}
-		runtime.KeepAlive(p)
+		runtime.KeepAlive(lines)
 		runtime.KeepAlive(b)
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"golang.org/x/sys/cpu"
 
-	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/parser"
 )
 
@@ -27,19 +26,16 @@ const (
 type batch struct {
 	_      cpu.CacheLinePad
 	known                 // of each line
-	events []parser.Event // of the records: apart, as few are looked at and each is large
+	events []parser.Event // of each line: apart, as few are looked at and each is large
+	errs   []error        // of those that did not parse
 	data   []byte         // that the lines are in
 	buffer *buffer        // that data is in, if others are read into meanwhile
 	texts  []byte         // of the events, if they aren't in data
 	offset int64          // of data in the file
+	cut    bool           // data is the beginning of a longer line
+	parsed chan struct{}  // holds one once the lines are parsed, if others are taken meanwhile
 	err    error          // there is no more, since: nothing else is set then
 	_      cpu.CacheLinePad
-}
-
-// known is what is asked of every line.
-type known struct {
-	records []detector.Record
-	ends    []int32 // of the lines, in data
 }
 
 // buffer is what a block has been read into. It is read into again when all batches
@@ -49,16 +45,11 @@ type buffer struct {
 	users int // batches
 }
 
-// batches parses a file's lines, in batches.
+// batches cuts a file into batches of lines. It is for one goroutine at a time.
 type batches struct {
-	_      cpu.CacheLinePad
-	in     *blocks
-	format parser.Format
-	engine *detector.Engine
-	limit  int   // bytes of a line
-	keep   bool  // the format's events are not valid for longer than until its next line
-	rest   block // lines that are in no batch yet
-	known        // of the batch at hand
+	_    cpu.CacheLinePad
+	in   *blocks
+	rest block // lines that are in no batch yet
 
 	// Of batches that are used while others are parsed:
 	ahead  bool
@@ -67,43 +58,43 @@ type batches struct {
 	_      cpu.CacheLinePad
 }
 
-func newBatches(in *blocks, format parser.Format, engine *detector.Engine, limit int) *batches {
-	return &batches{in: in, format: format, engine: engine, limit: limit, keep: !parser.Stateless(format), buffer: new(buffer), known: newKnown()}
-}
+func newBatches(in *blocks) *batches { return &batches{in: in, buffer: new(buffer)} }
 
-// next fills a batch, which may have been used before.
-func (p *batches) next(b *batch) {
-	p.release(b)
-	if len(p.rest.data) == 0 {
-		p.turnOver()
-		p.rest, b.err = p.in.next()
+// next puts lines into a batch, which may have been used before. They are to be
+// parsed by p.
+func (s *batches) next(b *batch, p *parsing) {
+	s.release(b)
+	if len(s.rest.data) == 0 {
+		s.turnOver()
+		s.rest, b.err = s.in.next()
 	}
 	if b.err == nil {
-		p.fill(b)
-		p.parse(b)
-		p.hand(b)
+		s.fill(b, p)
 	}
 }
+
+// atHand reports whether there are lines without reading any.
+func (s *batches) atHand() bool { return len(s.rest.data) > 0 }
 
 // turnOver has another buffer read into, if batches are in the one at hand or a long
 // line has made it large. One batch alone is done with it.
-func (p *batches) turnOver() {
-	if !p.ahead || p.buffer.users == 0 && len(p.in.buf) <= keptBuffer {
+func (s *batches) turnOver() {
+	if !s.ahead || s.buffer.users == 0 && len(s.in.buf) <= keptBuffer {
 		return
 	}
 	other := &buffer{}
-	if last := len(p.spare) - 1; last >= 0 {
-		other, p.spare = p.spare[last], p.spare[:last]
+	if last := len(s.spare) - 1; last >= 0 {
+		other, s.spare = s.spare[last], s.spare[:last]
 	} else {
 		other.data = make([]byte, bufferSize)
 	}
-	p.buffer.data = p.in.swap(other.data)
-	p.buffer = other
+	s.buffer.data = s.in.swap(other.data)
+	s.buffer = other
 }
 
 // release takes a batch out of its buffer. What long lines have made large is not
 // kept.
-func (p *batches) release(b *batch) {
+func (s *batches) release(b *batch) {
 	from := b.buffer
 	if from == nil {
 		return
@@ -111,20 +102,20 @@ func (p *batches) release(b *batch) {
 	b.buffer = nil
 	from.users--
 	now := from.data
-	if from == p.buffer {
-		now = p.in.buf
+	if from == s.buffer {
+		now = s.in.buf
 	}
 	if len(now) > keptBuffer {
 		clear(b.events)
-	} else if from.users == 0 && from != p.buffer {
-		p.spare = append(p.spare, from)
+	} else if from.users == 0 && from != s.buffer {
+		s.spare = append(s.spare, from)
 	}
 }
 
 // fill takes lines out of a block.
-func (p *batches) fill(b *batch) {
+func (s *batches) fill(b *batch, p *parsing) {
 	b.reset()
-	from := &p.rest
+	from := &s.rest
 	p.ends = p.ends[:0]
 	size := 0
 	for rest := from.data; len(rest) > 0 && len(p.ends) < batchLines && size < blockSize; rest = from.data[size:] {
@@ -135,52 +126,18 @@ func (p *batches) fill(b *batch) {
 		size += n
 		p.ends = append(p.ends, int32(size)) // a block is far smaller than that
 	}
-	b.data, b.offset = from.data[:size], from.offset
+	b.data, b.offset, b.cut = from.data[:size], from.offset, from.cut
 	from.data, from.offset = from.data[size:], from.offset+int64(size)
-}
-
-// parse parses the lines, and finds out whom they are of.
-func (p *batches) parse(b *batch) {
-	from := int32(0)
-	for i, end := range p.ends {
-		r := &p.records[i]
-		r.Event = &b.events[i]
-		var line []byte
-		line, r.Cut = bounded(whole(b.data[from:end]), p.rest.cut, p.limit)
-		from = end
-		r.Err = p.format.Parse(line, r.Cut, r.Event)
-		if p.keep {
-			b.texts = r.Event.Keep(b.texts)
-		}
-		p.engine.Identify(r)
+	if s.ahead {
+		b.buffer = s.buffer
+		b.buffer.users++
 	}
-}
-
-// hand gives a batch what is known of its lines. It is written all at once, as
-// another core has read what was there before: to take one piece of it after the
-// other from there, between other work, takes many times as long.
-func (p *batches) hand(b *batch) {
-	if !p.ahead {
-		b.known = p.known
-		return
-	}
-	if b.ends == nil {
-		b.known = newKnown()
-	}
-	b.ends = append(b.ends[:0], p.ends...)
-	copy(b.records, p.records[:len(p.ends)])
-	b.buffer = p.buffer
-	b.buffer.users++
-}
-
-func newKnown() known {
-	return known{make([]detector.Record, batchLines), make([]int32, 0, batchLines)}
 }
 
 // reset empties a batch. What some long lines have made large isn't kept.
 func (b *batch) reset() {
 	if b.events == nil {
-		b.events = make([]parser.Event, batchLines)
+		b.events, b.errs = make([]parser.Event, batchLines), make([]error, batchLines)
 	}
 	if b.texts = b.texts[:0]; cap(b.texts) > 2*blockSize {
 		b.texts = nil

@@ -23,29 +23,35 @@ func TestClientsAreAllCounted(t *testing.T) {
 		binary.BigEndian.PutUint64(b[8:], lo)
 		return netip.AddrFrom16(b).Unmap()
 	}
-	for _, lines := range []int{0, 1, maxWaiting - 1, maxWaiting, maxWaiting + 1, 20_000} {
-		s := newSummary()
-		clients, targets := map[netip.Addr]bool{}, map[netip.Prefix]uint64{}
-		for range lines {
-			a := client()
-			clients[a] = true
-			targets[detector.TargetOf(a)]++
-			s.client(&detector.Verdict{Client: a, Step: detector.StepCounted})
-		}
-		s.count()
-		if n, exact := s.clients.count(); n != len(clients) || !exact {
-			t.Errorf("%d lines: %d clients, want %d", lines, n, len(clients))
-		}
-		got := s.top.most(len(targets)+1, func(a, b address) int { return a.target().Compare(b.target()) })
-		if len(got) != len(targets) || s.top.total != uint64(lines) {
-			t.Errorf("%d lines: %d targets of %d lines, want %d", lines, len(got), s.top.total, len(targets))
-		}
-		for i, c := range got {
-			if c.n != targets[c.value.target()] || c.over != 0 {
-				t.Errorf("%d lines: %v has %d, want %d", lines, c.value.target(), c.n, targets[c.value.target()])
+	for _, beside := range []bool{false, true} {
+		for _, lines := range []int{0, 1, maxWaiting - 1, maxWaiting, maxWaiting + 1, chunkSize - 1, chunkSize, chunkSize + 1, 20_000} {
+			s := newClients()
+			if beside {
+				s.beside()
+				go s.run()
 			}
-			if i > 0 && got[i-1].n < c.n {
-				t.Errorf("%v with %d stands behind %d", c.value.target(), c.n, got[i-1].n)
+			clients, targets := map[netip.Addr]bool{}, map[netip.Prefix]uint64{}
+			for range lines {
+				a := client()
+				clients[a] = true
+				targets[detector.TargetOf(a)]++
+				s.add(&detector.Verdict{Client: a, Step: detector.StepCounted})
+			}
+			s.finish()
+			if n, exact := s.all.count(); n != len(clients) || !exact {
+				t.Errorf("%d lines: %d clients, want %d", lines, n, len(clients))
+			}
+			got := s.top.most(len(targets)+1, func(a, b address) int { return a.target().Compare(b.target()) })
+			if len(got) != len(targets) || s.top.total != uint64(lines) {
+				t.Errorf("%d lines: %d targets of %d lines, want %d", lines, len(got), s.top.total, len(targets))
+			}
+			for i, c := range got {
+				if c.n != targets[c.value.target()] || c.over != 0 {
+					t.Errorf("%d lines: %v has %d, want %d", lines, c.value.target(), c.n, targets[c.value.target()])
+				}
+				if i > 0 && got[i-1].n < c.n {
+					t.Errorf("%v with %d stands behind %d", c.value.target(), c.n, got[i-1].n)
+				}
 			}
 		}
 	}

@@ -31,9 +31,11 @@ type reader struct {
 
 	// Of a file whose lines are parsed in batches, in place of rest, cut and line:
 	batches *batches
-	ahead   *ahead // nil: they are not parsed on a goroutine of their own
-	batch   *batch // at hand; nil: none
-	turn    int    // in it, of the next line
+	parsing *parsing
+	ahead   *ahead            // nil: they are not parsed on a goroutine of their own
+	batch   *batch            // at hand; nil: none
+	turn    int               // in it, of the next line
+	near    []detector.Record // of those that the next line is among
 }
 
 func newReader(name string, in io.ReadCloser, limit int, format parser.Format) *reader {
@@ -107,8 +109,8 @@ func bounded(line []byte, cut bool, limit int) ([]byte, bool) {
 // the line before.
 func (r *reader) look() int64 {
 	if r.batches != nil {
-		if x := &r.batch.records[r.turn]; x.Err == nil {
-			r.time = x.Event.Time
+		if x := &r.batch.whose[r.turn]; !x.Failed() {
+			r.time = x.Time()
 		}
 		return r.time
 	}
@@ -238,13 +240,31 @@ func (r *replay) open(name string, others []*reader) (*reader, error) {
 	}
 	x := newReader(name, &input{unwrapped(in, &r.conf), in.Close}, r.limit, f)
 	if parser.Stateless(f) || len(r.inputs) == 1 {
-		x.batches = newBatches(x.blocks, f, r.engine, r.limit)
+		x.near = make([]detector.Record, nearLines)
+		x.batches, x.parsing = newBatches(x.blocks), newParsing(f, r.engine, r.limit)
 		if r.cores() > 1 && parsedAhead(others) < filesAhead {
-			x.ahead = newAhead()
-			go x.ahead.run(x.batches)
+			if err := r.parseAhead(x); err != nil {
+				in.Close()
+				return nil, err
+			}
 		}
 	}
 	return x, nil
+}
+
+// parseAhead has the lines of a file parsed on a goroutine of their own.
+func (r *replay) parseAhead(x *reader) error {
+	var second *parsing
+	if !x.parsing.keep {
+		f, err := r.conf.Parser()
+		if err != nil {
+			return err
+		}
+		second = newParsing(f, r.engine, r.limit)
+	}
+	x.ahead = newAhead(x.batches, second)
+	go x.ahead.run(x.parsing)
+	return nil
 }
 
 // parsedAhead is how many files have their lines parsed ahead. Those of others

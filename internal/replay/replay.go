@@ -56,8 +56,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if r.cores() > 1 {
+		r.sum.clients.beside()
+		go r.sum.clients.run()
+	}
 	start := o.Now()
 	err = r.lines(ctx)
+	r.sum.clients.finish()
 	r.sum.elapsed = o.Now().Sub(start)
 	return errors.Join(err, r.print.flush(), r.sum.write(r.summaryTo(), r))
 }
@@ -253,7 +258,7 @@ func (r *replay) summaryTo() io.Writer {
 
 // verdict counts and prints what became of the line that was given out.
 func (r *replay) verdict(v *detector.Verdict, x *reader) error {
-	r.sum.client(v)
+	r.sum.clients.add(v)
 	if v.Step == detector.StepWanted {
 		r.sum.passed(v)
 	}

@@ -3,7 +3,6 @@ package replay
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"maps"
@@ -28,9 +27,7 @@ const maxSaid = 10_000
 // summary is what is said at the end.
 type summary struct {
 	elapsed  time.Duration
-	clients  *distinct[address]
-	top      *top      // clients as they are counted: by an address of each target
-	waiting  []address // clients of lines that are in neither yet
+	clients  clients
 	late     lateLines
 	bans     uint64
 	observed uint64
@@ -63,8 +60,7 @@ type badLine struct {
 
 func newSummary() summary {
 	return summary{
-		clients: newDistinct(address.hash), top: newTop(),
-		waiting: make([]address, 0, maxWaiting),
+		clients: newClients(),
 		targets: newDistinct(func(p netip.Prefix) uint32 { return addressOf(p.Addr()).hash() }), said: map[refusal]struct{}{}, jails: byDay{},
 		wanted: map[detector.Proof]*spared{},
 	}
@@ -109,79 +105,6 @@ func (s *summary) writeNames(b *strings.Builder, looked bool) {
 	}
 }
 
-// client counts a line's client; a proxy that speaks for itself is none.
-func (s *summary) client(v *detector.Verdict) {
-	if !v.Client.IsValid() || v.Step == detector.StepInfrastructure {
-		return
-	}
-	if s.waiting = append(s.waiting, addressOf(v.Client)); len(s.waiting) == cap(s.waiting) {
-		s.count()
-	}
-}
-
-// maxWaiting is how many clients are counted at a time: one after the other, each
-// counter would be waited for.
-const maxWaiting = 64
-
-// count counts the clients that wait.
-func (s *summary) count() {
-	var targets [maxWaiting]address
-	for i, client := range s.waiting {
-		targets[i] = client.counted()
-	}
-	var hashes [maxWaiting]uint32
-	s.top.near(targets[:len(s.waiting)], &hashes)
-	for i, client := range s.waiting {
-		c, fresh := s.top.add(targets[i], hashes[i])
-		if fresh || targets[i].lo == lastOf64 && c.latest != client.lo {
-			s.clients.add(client) // else it is the latest of a target that has a counter, or all of it
-			c.latest = client.lo
-		}
-	}
-	s.waiting = s.waiting[:0]
-}
-
-// address is an address as maps find it quickest; IPv4 in its mapped form.
-type address struct{ hi, lo uint64 }
-
-func addressOf(a netip.Addr) address {
-	if a.Is4() {
-		b := a.As4()
-		return address{lo: mapped<<32 | uint64(binary.BigEndian.Uint32(b[:]))}
-	}
-	b := a.As16()
-	return address{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
-}
-
-// mapped is what IPv4 has before it in its mapped form.
-const mapped = 0xffff
-
-func (a address) is4() bool { return a.hi == 0 && a.lo>>32 == mapped }
-
-// counted is the address that stands for the target of a client.
-func (a address) counted() address {
-	if a.is4() || a.hi>>56 == 0 && a.target().IsSingleIP() { // as behind NAT64
-		return a
-	}
-	return address{a.hi, lastOf64}
-}
-
-// hash is quick, and no more than that: it is for a place to look first.
-func (a address) hash() uint32 { return uint32((a.hi ^ a.lo) * 0x9e3779b97f4a7c15 >> 32) }
-
-// lastOf64 is where a network of 64 bits ends. It stands for all of it: its
-// first address can be a target by itself, as one behind NAT64 (64:ff9b::), while
-// none of those is the last of a network.
-const lastOf64 = ^uint64(0)
-
-// target is the target that it stands for: no two targets have the same.
-func (a address) target() netip.Prefix {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], a.hi)
-	binary.BigEndian.PutUint64(b[8:], a.lo)
-	return detector.TargetOf(netip.AddrFrom16(b).Unmap())
-}
-
 // lateLines are those that came after others with a later time.
 type lateLines struct {
 	lines uint64
@@ -215,7 +138,7 @@ const shownClients = 5
 // a client.
 func (s *summary) writeTop(b *strings.Builder) {
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for i, c := range s.top.most(shownClients, func(a, b address) int { return a.target().Compare(b.target()) }) {
+	for i, c := range s.clients.top.most(shownClients, func(a, b address) int { return a.target().Compare(b.target()) }) {
 		name := ""
 		if i == 0 {
 			name = "most active"
@@ -224,7 +147,7 @@ func (s *summary) writeTop(b *strings.Builder) {
 		if c.over > 0 {
 			about = fmt.Sprintf(", or up to %s fewer", words.Thousands(c.over))
 		}
-		fmt.Fprintf(tw, "%-12s\t%s\t%s%s%s\n", name, words.Target(c.value.target()), words.Thousands(c.n), share(c.n, s.top.total), about)
+		fmt.Fprintf(tw, "%-12s\t%s\t%s%s%s\n", name, words.Target(c.value.target()), words.Thousands(c.n), share(c.n, s.clients.top.total), about)
 	}
 	tw.Flush()
 }
@@ -263,7 +186,6 @@ func (s *summary) decided(d *detector.Decision) bool {
 }
 
 func (s *summary) write(w io.Writer, r *replay) error {
-	s.count()
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s  %s\n", name, fmt.Sprintf(format, args...))
@@ -283,7 +205,7 @@ func (s *summary) write(w io.Writer, r *replay) error {
 	row("lines", "%s, read as %s%s", words.Thousands(lines), r.conf.FormatName(), speed)
 	row("unparsed", "%s%s", words.Thousands(steps[detector.StepUnparsed]), share(steps[detector.StepUnparsed], lines))
 	s.writeBad(&b, r, lines)
-	row("clients", "%s", s.clients)
+	row("clients", "%s", s.clients.all)
 	s.writeTop(&b)
 	bans := words.Thousands(s.bans)
 	if s.observed > 0 {

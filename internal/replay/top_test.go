@@ -12,7 +12,7 @@ import (
 
 // The most active are counted by their targets, whatever these have in common.
 func TestTopTargets(t *testing.T) {
-	s := newSummary()
+	s := newClients()
 	want := map[netip.Prefix]uint64{}
 	clients := []string{
 		"64:ff9b::1:0:0:1", "64:ff9b::", "64:ff9b::cb00:7101", "64:ff9b:1::", "64:ff9b:1:0:ffff:ffff:ffff:ffff",
@@ -21,11 +21,11 @@ func TestTopTargets(t *testing.T) {
 	for i, c := range clients {
 		client := netip.MustParseAddr(c)
 		for range i + 1 {
-			s.client(&detector.Verdict{Client: client})
+			s.add(&detector.Verdict{Client: client})
 			want[detector.TargetOf(client)]++
 		}
 	}
-	s.count()
+	s.finish()
 	for _, c := range s.top.counters {
 		if got := c.value.target(); c.n != want[got] {
 			t.Errorf("%s has %d lines, want %d", got, c.n, want[got])
@@ -34,7 +34,7 @@ func TestTopTargets(t *testing.T) {
 	if len(s.top.counters) != len(want) {
 		t.Errorf("%d targets, want %d", len(s.top.counters), len(want))
 	}
-	if n, _ := s.clients.count(); n != len(clients) {
+	if n, _ := s.all.count(); n != len(clients) {
 		t.Errorf("%d clients, want %d", n, len(clients))
 	}
 }
