@@ -28,8 +28,8 @@ func (id *Identity) Time() int64 { return id.time }
 
 // Record is a line that has been parsed, perhaps long before its turn.
 type Record struct {
-	Event *parser.Event
-	Err   error  // that Parse returned
+	event *parser.Event
+	err   error  // that Parse returned
 	who   who    // if identified
 	rules uint32 // generation of the rules that who was found by; 0: it is not
 	cut   bool   // the line was only the beginning of a longer one
@@ -72,6 +72,7 @@ func (e *Engine) Identify(id *Identity, ev *parser.Event, err error, cut bool) {
 	}
 	client, plane := e.resolver.Resolve(ev.Peer, ev.Forward)
 	id.time, id.plane, id.rules = ev.Time, plane, e.generation
+	id.bits, id.hi, id.lo = 0, 0, 0
 	if plane != parser.Nobody {
 		k := e.key(client)
 		id.bits, id.hi, id.lo = uint8(k.bits), k.hi, k.lo
@@ -84,7 +85,7 @@ func (e *Engine) Identify(id *Identity, ev *parser.Event, err error, cut bool) {
 
 // Set makes it that of a line whose identity is known. err says why the line is none.
 func (r *Record) Set(id *Identity, ev *parser.Event, err error) {
-	r.Event, r.Err, r.rules, r.cut = ev, err, id.rules, id.cut
+	r.event, r.err, r.rules, r.cut = ev, err, id.rules, id.cut
 	w := &r.who
 	w.time, w.plane, w.slot = id.time, id.plane, 0
 	k := key{id.hi, id.lo, uint64(id.bits)}
@@ -115,7 +116,7 @@ func (e *Engine) bringNear(j *jail, records []Record) {
 	n, sum := 0, uint64(0) // of what is read, so that it is of use
 	for i := range records {
 		r := &records[i]
-		if r.Err != nil || r.rules != e.generation {
+		if r.err != nil || r.rules != e.generation {
 			continue
 		}
 		if e.sieve.may(r.who.key) { // who is banned has no window

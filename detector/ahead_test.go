@@ -75,8 +75,8 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 			other := options
 			other.Trusted = nil
 			for i := range some {
-				many.Identify(&whose[i], &events[i], some[i].Err, cuts[i])
-				some[i].Set(&whose[i], &events[i], some[i].Err)
+				many.Identify(&whose[i], &events[i], some[i].err, cuts[i])
+				some[i].Set(&whose[i], &events[i], some[i].err)
 			}
 			many.Prepare(lmany, some)
 			one.Use(Compile(other))

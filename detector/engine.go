@@ -158,13 +158,13 @@ func (e *Engine) Line(l *Log, line []byte, cut bool, at Line, now int64) *Verdic
 // already. All else is as with [Engine.Line]. r and at must be valid until the next
 // call.
 func (e *Engine) Parsed(l *Log, r *Record, at *Line, now int64) *Verdict {
-	e.ev.reset(r.Event)
+	e.ev.reset(r.event)
 	w := &r.who
 	if r.rules != e.generation { // which is never 0
 		w = nil
 	}
 	e.at = at
-	return l.counted(e.parsed(l, r.Err, w, now), r.cut)
+	return l.counted(e.parsed(l, r.err, w, now), r.cut)
 }
 
 // counted counts a line.

@@ -162,11 +162,15 @@ func BenchmarkWanted(b *testing.B) {
 			}
 			l := e.Log("l", f)
 			text := []byte(line(tt.peer, 0, "GET / HTTP/1.1", 200, tt.agent, "-"))
-			r := Record{Event: new(parser.Event)}
-			r.Err = f.Parse(text, false, r.Event)
+			var ev parser.Event
+			var id Identity
+			var r Record
+			err = f.Parse(text, false, &ev)
 			b.ReportAllocs()
 			at := Line{}
 			for b.Loop() {
+				e.Identify(&id, &ev, err, false)
+				r.Set(&id, &ev, err)
 				e.Parsed(l, &r, &at, 0)
 			}
 		})
