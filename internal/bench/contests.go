@@ -110,6 +110,10 @@ func runChild(name, log string) error {
 	return json.NewEncoder(os.Stdout).Encode(result{Lines: lines, Wall: wall, Allocs: int64(after.Mallocs - before.Mallocs)})
 }
 
+// profileRuns is how often the replays are run for a profile: with few samples it is
+// chance what the compiler takes to be hot.
+const profileRuns = 10
+
 // profile writes what the replays spend their time in, on one core, as the compiler
 // takes it (go help build, -pgo).
 func profile(name, log string) (err error) {
@@ -123,7 +127,10 @@ func profile(name, log string) (err error) {
 		return err
 	}
 	defer pprof.StopCPUProfile() // before the file is closed
-	return errors.Join(replayed(oneJail, log), replayed(twentyJails, log))
+	for range profileRuns {
+		err = errors.Join(err, replayed(oneJail, log), replayed(twentyJails, log))
+	}
+	return err
 }
 
 func replayed(conf, log string) error {

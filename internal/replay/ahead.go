@@ -12,7 +12,7 @@ const (
 	// batchesAhead is how many batches there are of a file that is parsed ahead: one
 	// that the engine is at, one that is being parsed, and some between them, so
 	// that neither waits for the other at each.
-	batchesAhead = 32
+	batchesAhead = 16
 
 	// filesAhead is of how many files lines are parsed ahead at the same time.
 	filesAhead = 4

@@ -11,7 +11,7 @@ import (
 const (
 	// batchLines is how many lines a batch has at most. What is known of a line
 	// takes more than most lines do, and very much more than an empty one.
-	batchLines = 256
+	batchLines = 512
 
 	// nearLines is of how many lines at a time what is in memory is brought near: it
 	// stays in a processor's own cache until their turn.

@@ -8,7 +8,7 @@ import (
 
 // blockSize is how much is read at a time: more than that does not stay in a
 // processor's own cache until it is parsed.
-const blockSize = 1 << 17
+const blockSize = 1 << 18
 
 // bufferSize is enough for a block and the beginning of a line behind it, which is
 // short mostly.
