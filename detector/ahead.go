@@ -103,11 +103,32 @@ func (r *Record) Set(id *Identity, ev *parser.Event, err error) {
 // and the time.
 func (e *Engine) Prepare(l *Log, records []Record) {
 	e.bind(l)
+	if l.program != nil && !l.program.plain {
+		e.sum = readAll(records)
+	}
 	for _, j := range l.near {
 		for some := range slices.Chunk(records, nearby) {
 			e.bringNear(j, some)
 		}
 	}
+}
+
+// readAll reads something of each cache line of the records' events, and of the texts
+// that conditions look at.
+func readAll(records []Record) (sum uint64) {
+	for i := range records {
+		if r := &records[i]; r.err == nil {
+			ev := r.event
+			sum += uint64(ev.Time) + uint64(len(ev.Method)) + uint64(ev.Status) + uint64(len(ev.User))
+			if len(ev.Target) > 0 {
+				sum += uint64(ev.Target[0])
+			}
+			if n := len(ev.Agent); n > 0 {
+				sum += uint64(ev.Agent[0]) + uint64(ev.Agent[n-1])
+			}
+		}
+	}
+	return sum
 }
 
 // bringNear reads what counting the records in a jail will read.

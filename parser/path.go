@@ -89,8 +89,11 @@ func (t *bareTarget) escape(target []byte) []byte {
 // stripAuthority takes "scheme://authority" off an absolute-form target (RFC
 // 9112, section 3.2.2). The second result says whether there was one.
 func stripAuthority(p []byte) ([]byte, bool) {
-	i := bytes.Index(p, []byte("://"))
-	if i <= 0 {
+	if len(p) == 0 || p[0] == '/' { // as nearly all
+		return p, false
+	}
+	i := bytes.IndexByte(p, ':')
+	if i <= 0 || len(p) < i+3 || p[i+1] != '/' || p[i+2] != '/' {
 		return p, false
 	}
 	for j, c := range p[:i] {
@@ -129,7 +132,7 @@ func percentDecode(p []byte) []byte {
 // resolveDots merges slashes and resolves "." and "..", in place. p begins
 // with a slash.
 func resolveDots(p []byte) []byte {
-	if !bytes.Contains(p, []byte("//")) && !bytes.Contains(p, []byte("/.")) {
+	if !hasDots(p) {
 		return p
 	}
 	out := p[:1] // always ends with the slash before the next segment
@@ -156,4 +159,14 @@ func resolveDots(p []byte) []byte {
 		}
 	}
 	return out
+}
+
+// hasDots reports whether there are two slashes in a row, or a dot behind one.
+func hasDots(p []byte) bool {
+	for i, c := range p[min(1, len(p)):] {
+		if p[i] == '/' && (c == '/' || c == '.') {
+			return true
+		}
+	}
+	return false
 }
