@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/tailban/tailban/internal/config"
 	"github.com/tailban/tailban/internal/control"
@@ -12,6 +13,7 @@ import (
 type scraped struct {
 	config.Metrics
 	*part
+	server *metrics.Server
 }
 
 // newScraper makes what writes the metrics, for all who ask for them.
@@ -45,11 +47,23 @@ func (d *daemon) useMetrics(c *config.Config) {
 	var p *scraped
 	if c.Metrics.Address.IsValid() {
 		s := &metrics.Server{Address: c.Metrics.Address, Exposed: c.Metrics.Exposed, Scraper: d.scraper, Log: d.Log}
-		p = &scraped{c.Metrics, startPart(d.serving, s.Run)}
+		p = &scraped{c.Metrics, startPart(d.serving, s.Run), s}
 	}
 	d.mu.Lock()
 	d.scraped = p
 	d.mu.Unlock()
+}
+
+// metricsTrouble is since when metrics can't be scraped where the configuration says,
+// and why; nil if they can.
+func (d *daemon) metricsTrouble() (since time.Time, err error) {
+	d.mu.Lock()
+	p := d.scraped
+	d.mu.Unlock()
+	if p == nil {
+		return time.Time{}, nil
+	}
+	return p.server.Failing()
 }
 
 // metricsText is what the control sockets have, if the configuration says so.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -209,10 +210,20 @@ func TestMetricsPortInUse(t *testing.T) {
 	s := newSite(t, t.TempDir())
 	l := newLive(t, s, fmt.Sprintf("metrics = %q\n", other.Addr())+s.config(enforced), nil)
 	wait(t, "the warning", func() bool { return len(l.journal.said("metrics can't be scraped, trying again until they can")) == 1 })
+	ofMetrics := func() []control.Problem {
+		return slices.DeleteFunc(l.status().Problems, func(p control.Problem) bool { return p.Where != "metrics" })
+	}
+	wait(t, "the status to say so", func() bool {
+		p := ofMetrics()
+		return len(p) == 1 && p[0].Kind == "failing" && strings.Contains(p[0].Text, "address already in use") && !p[0].Since.IsZero()
+	})
 	l.bannedBy("203.0.113.1", "banned")
 	address := freeAddress(t)
 	l.reloaded(fmt.Sprintf("metrics = %q\n", address) + s.config(enforced))
 	waitScraped(t, address, "another address", func(f figures) bool { return f["tailban_bans"] == 1 })
+	if p := ofMetrics(); len(p) != 0 {
+		t.Errorf("with another address: %v", p)
+	}
 	l.stop()
 }
 

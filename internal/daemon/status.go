@@ -95,6 +95,9 @@ func (d *daemon) Status(ctx context.Context) (*control.Status, error) {
 	if trouble != "" {
 		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "state file", Text: trouble, Since: since.UTC()})
 	}
+	if since, err := d.metricsTrouble(); err != nil {
+		s.Problems = append(s.Problems, control.Problem{Kind: "failing", Where: "metrics", Text: "they can't be scraped: " + err.Error(), Since: since.UTC()})
+	}
 	s.Lists = d.listsStatus()
 	s.ConfirmBy = utc(d.tentative.until())
 	judge(s, young, streams)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/tailban/tailban/internal/control"
@@ -40,6 +41,8 @@ type Server struct {
 	Scraper *Scraper
 	Log     *slog.Logger
 
+	failing atomic.Pointer[failure] // nil: it listens, or has not tried yet
+
 	// For tests.
 	listening func(net.Addr) // is told of it; may be nil
 	failed    func()         // likewise of an address that can't be had
@@ -47,20 +50,36 @@ type Server struct {
 	taken     time.Duration  // in place of writeTimeout, unless it is 0
 }
 
+type failure struct {
+	err   error
+	since time.Time
+}
+
+// Failing returns since when the address can't be had, and why; nil if it can.
+func (s *Server) Failing() (since time.Time, err error) {
+	if f := s.failing.Load(); f != nil {
+		return f.since, f.err
+	}
+	return time.Time{}, nil
+}
+
 // Run answers until ctx is done. While the address can't be had, as another
 // program uses it, it says so once and tries again.
 func (s *Server) Run(ctx context.Context) {
-	failed := ""
 	for {
 		err := s.serve(ctx, func() {
-			failed = ""
+			s.failing.Store(nil)
 			s.Log.Info("metrics can be scraped", "address", s.Address.String(), "path", Path)
 		})
 		if ctx.Err() != nil {
 			return
 		}
-		if text := err.Error(); text != failed {
-			failed = text
+		since, before := s.Failing()
+		if before == nil {
+			since = time.Now()
+		}
+		s.failing.Store(&failure{err, since})
+		if before == nil || err.Error() != before.Error() {
 			s.Log.Warn("metrics can't be scraped, trying again until they can", "address", s.Address.String(), "err", err)
 		}
 		if s.failed != nil {

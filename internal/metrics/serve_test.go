@@ -199,8 +199,16 @@ func TestPortInUse(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	tries := 0
+	var first time.Time
 	s.failed = func() {
-		if tries++; tries == 3 {
+		since, err := s.Failing()
+		if tries++; tries == 1 {
+			first = since
+		}
+		if err == nil || since.IsZero() || !since.Equal(first) {
+			t.Errorf("try %d: since %v, %v", tries, since, err)
+		}
+		if tries == 3 {
 			other.Close()
 		}
 	}
@@ -212,6 +220,9 @@ func TestPortInUse(t *testing.T) {
 	case <-listening:
 	case <-time.After(patience):
 		t.Fatalf("it doesn't listen: %s", log)
+	}
+	if since, err := s.Failing(); err != nil {
+		t.Errorf("it listens, and is failing since %v: %v", since, err)
 	}
 	r, err := http.Get("http://" + s.Address.String() + Path)
 	check(t, err)
