@@ -55,7 +55,7 @@ of lists and rules; nothing is changed there.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkTokens(cfg, who), checkInstances(cfg, hostName()), checkNotify(cfg, who)) {
+			for _, w := range slices.Concat(cfg.Warnings(), checkAges(cfg, time.Now()), checkFiles(cfg, *path, who), checkPrograms(cfg, who), checkTokens(cfg, who), checkInstances(cfg, hostName()), checkNotify(cfg, who), checkGroups(cfg)) {
 				fmt.Fprintln(p.Err, "warning:", w)
 			}
 			if err := describe(p.Out, *path, cfg); err != nil || !online {
