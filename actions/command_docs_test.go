@@ -80,9 +80,12 @@ func blackholes(t *testing.T) actions.CommandOptions {
 }
 
 func TestCommandBlackholeSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, most of them in other programs")
+	}
 	t.Parallel()
 	opt := blackholes(t)
-	actionstest.RunSized(t, 60, func(t *testing.T) actions.Action {
+	actionstest.RunSized(t, 24, func(t *testing.T) actions.Action {
 		return newCommand(t, inside(t, newNS(t), opt)).Action()
 	})
 }
@@ -128,6 +131,9 @@ func TestCommandBlackhole(t *testing.T) {
 // A stand-in for ssh does with its arguments what ssh and a shell on the other
 // side do: joins those behind the host and splits them again.
 func TestCommandSSH(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, most of them in other programs")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	ssh := `
@@ -151,7 +157,7 @@ sh -c "ban() { \"\$0\" ` + dir + ` \"\$@\"; }; $command" "$REAL"`
 			}
 		}
 	}
-	actionstest.RunSized(t, 30, func(t *testing.T) actions.Action {
+	actionstest.RunSized(t, 20, func(t *testing.T) actions.Action {
 		files, _ := filepath.Glob(dir + "/ban *")
 		for _, file := range files {
 			check(t, os.Remove(file))

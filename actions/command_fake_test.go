@@ -59,13 +59,13 @@ var commandKinds = []struct {
 	size int // of the large batch
 	make func(t *testing.T, dir string) actions.CommandOptions
 }{
-	{"one by one, in memory", 60, func(t *testing.T, dir string) actions.CommandOptions {
+	{"one by one, in memory", 24, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:   fakeRun(t, dir, "ban", "{address}/{bits}"),
 			Unban: fakeRun(t, dir, "unban", "{prefix}"),
 		}
 	}},
-	{"one by one, checked, ends by itself", 60, func(t *testing.T, dir string) actions.CommandOptions {
+	{"one by one, checked, ends by itself", 24, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:     fakeRun(t, dir, "ban", "{prefix}", "{seconds}"),
 			Unban:   fakeRun(t, dir, "unban", "{prefix}"),
@@ -73,7 +73,7 @@ var commandKinds = []struct {
 			Expires: true,
 		}
 	}},
-	{"one by one, listed, without times", 60, func(t *testing.T, dir string) actions.CommandOptions {
+	{"one by one, listed, without times", 24, func(t *testing.T, dir string) actions.CommandOptions {
 		return actions.CommandOptions{
 			Ban:   fakeRun(t, dir, "ban", "{prefix}"),
 			Unban: fakeRun(t, dir, "unban", "{prefix}"),

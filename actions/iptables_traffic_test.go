@@ -300,7 +300,7 @@ func TestIptablesLeavesNoGapBeforeItsJump(t *testing.T) {
 	inIptablesLab(t, actions.IptablesOptions{}, "", func(l *iptablesLab) {
 		apply(l.T, l.action, ban("10.1.0.2/32", time.Hour))
 		const above = " INPUT -p tcp --dport 25 -j ACCEPT"
-		l.noGap(40, func(i int) {
+		l.noGap(15, func(i int) {
 			do(l.T, l.server, "iptables-"+l.opt.Variant+" -I"+above)
 			a := preparedIptables(l.T, l.server, l.opt) // anew: one would take it for a fight
 			if got := do(l.T, l.server, "iptables-"+l.opt.Variant+" -S INPUT"); !strings.Contains(got, "ACCEPT\n-A INPUT -j TAILBAN\n") || strings.Count(got, "TAILBAN") != 1 {
