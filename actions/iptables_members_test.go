@@ -156,6 +156,9 @@ func TestIptablesLongBans(t *testing.T) {
 }
 
 func TestIptablesFullSet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, most of them in other programs")
+	}
 	t.Parallel()
 	for _, size := range []int{100, 65536} {
 		a, _ := withIptables(t, actions.IptablesOptions{Size: size})

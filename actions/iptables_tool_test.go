@@ -148,6 +148,9 @@ func TestIptablesErrors(t *testing.T) {
 // iptables-nft needs CAP_NET_ADMIN and, for rules that look into IP sets, whose
 // numbers it asks for by a raw socket, CAP_NET_RAW; iptables-legacy is refused.
 func TestIptablesAsAnotherUser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, most of them in other programs")
+	}
 	t.Parallel()
 	if _, err := exec.LookPath("iptables-nft"); err != nil {
 		t.Skip("needs iptables: ", err)

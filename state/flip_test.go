@@ -10,6 +10,9 @@ import (
 )
 
 func TestFlippedBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes many seconds, and does one thing after the other")
+	}
 	in := makeIntact(t)
 	heads := slices.Concat(pagesOf(in.data, flagLeaf), pagesOf(in.data, flagBranch), pagesOf(in.data, flagFreelist))
 	tests := []struct {

@@ -18,8 +18,10 @@ const (
 	slack = 30 * time.Second
 	// patience is how long to wait for what must happen.
 	patience = 30 * time.Second
-	// large is the size of the one large batch.
+	// large is the size of the one large batch, few what it has at most in short:
+	// the race detector sees no more in many.
 	large = 12000
+	few   = 20
 )
 
 // Run tests an action against the contract of [actions.Action]. newAction
@@ -45,6 +47,9 @@ type Suite struct {
 func RunWith(t *testing.T, s Suite, newAction func(t *testing.T) actions.Action) {
 	if s.Large == 0 {
 		s.Large = large
+	}
+	if testing.Short() {
+		s.Large = min(s.Large, few)
 	}
 	if !s.Network.IsValid() {
 		s.Network = netip.MustParsePrefix("2001:db8:0:4::/62")

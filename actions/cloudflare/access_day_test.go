@@ -32,6 +32,9 @@ func TestDayOfAccessRules(t *testing.T) {
 // TestStormOfAccessRules is what comes of more bans than there are requests: how many
 // are there after half an hour, and that not one request is refused.
 func TestStormOfAccessRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and does one thing after the other")
+	}
 	atEdge(t, fake.Options{LogBody: -1}, byRules, func(e *edge) {
 		e.after(time.Minute)
 		for i := range 2000 {

@@ -209,6 +209,9 @@ func TestTwoHostsBanTheSame(t *testing.T) {
 // TestAccessRulesWithinTheBudget is a storm: no span sees more requests than the
 // budget has, who lasts longer comes first, and all are banned in the end.
 func TestAccessRulesWithinTheBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and does one thing after the other")
+	}
 	atEdge(t, fake.Options{}, byRules, func(e *edge) {
 		e.ban("192.0.2.1/32", time.Hour) // what follows is gathered
 		e.after(time.Second)
@@ -359,6 +362,9 @@ func TestPermissionsForAccessRules(t *testing.T) {
 // TestSweepOfAccessRules is that what is over goes, also if there is more of it than
 // can be asked for at once, and nothing else.
 func TestSweepOfAccessRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and does one thing after the other")
+	}
 	atEdge(t, fake.Options{}, byRules, func(e *edge) {
 		e.end()
 		e.foreign("block", "ip", "203.0.113.1", "by hand")
@@ -430,6 +436,9 @@ func TestAccessRulesAreCleared(t *testing.T) {
 // TestManyAccessRules is an account that has more of them than a page: all are known, and they
 // are not read so often that nothing is left for bans.
 func TestManyAccessRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and does one thing after the other")
+	}
 	short := func(o *cloudflare.Options) { o.AccessRules, o.Budget.Requests = true, 60 }
 	atEdge(t, fake.Options{}, short, func(e *edge) {
 		e.end()

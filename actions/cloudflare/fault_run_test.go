@@ -68,7 +68,7 @@ func runBudget() cloudflare.Budget { return cloudflare.Budget{Requests: 200, Cha
 func TestFaultRun(t *testing.T) {
 	seeds := 4
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -57,6 +57,9 @@ func TestOverdueBansEnd(t *testing.T) {
 // TestBudgetIsNotOverdue is that bans that are over and only wait for the budget of
 // changes don't have the rule lapse.
 func TestBudgetIsNotOverdue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and does one thing after the other")
+	}
 	atEdge(t, fake.Options{}, func(o *cloudflare.Options) { leased(o); o.Budget.Changes = 220 }, func(e *edge) {
 		for i := range 109 {
 			e.ban(address(i), 20*time.Minute)

@@ -35,6 +35,9 @@ func (l *kernelLab) shell(line string) string {
 
 func newIptablesLab(t *testing.T) *kernelLab {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("takes many seconds, most of them in other programs")
+	}
 	for _, program := range []string{"iptables-nft", "ip6tables-nft", "ipset"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip("needs iptables and ipset: ", err)

@@ -285,6 +285,9 @@ func TestPatienceForEachFile(t *testing.T) {
 
 // What has no lines takes memory as well.
 func TestTooManyEmptyBatchesWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and does one thing after the other")
+	}
 	was, s := before(t, []string{one}, []string{other})
 	r := was.restarted(s, s.windows.Positions[0].Offset)
 	for n := 0; r.again != nil; n++ {

@@ -182,6 +182,9 @@ func TestScanOfALargeFile(t *testing.T) {
 // However large the logs are, only their ends are read, and of all together
 // not more than fits into an answer's time.
 func TestScanIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and does one thing after the other")
+	}
 	t.Parallel()
 	s := newSite(t, t.TempDir())
 	const files = scanAll/scanTail + 2

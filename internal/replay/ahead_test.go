@@ -73,7 +73,11 @@ func TestParsedAheadIsNoDifferent(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			cfg := parse(t, fmt.Sprintf("[logs.site]\nfiles = \"/x\"\nformat = %q\nmax_line = 1024\n%s\n[jails.web]\nlimit = 5\nwindow = \"60s\"\nban = [\"2m\", \"5m\"]\n",
 				format, map[bool]string{true: `timezone = "Europe/Berlin"`}[format == "haproxy"]))
-			log := logLines(r, format, 20_000)
+			lines := 20_000
+			if testing.Short() {
+				lines = 4000
+			}
+			log := logLines(r, format, lines)
 			run := func(cores int, in io.Reader, files ...string) string {
 				var out bytes.Buffer
 				err := Run(context.Background(), Options{Config: cfg, Files: files, In: in, Out: &out, Notes: &out, JSON: true,
@@ -84,7 +88,7 @@ func TestParsedAheadIsNoDifferent(t *testing.T) {
 				return out.String()
 			}
 			want := run(1, bytes.NewReader(log), stdin)
-			if strings.Count(want, `"jail":"web"`) < 50 {
+			if strings.Count(want, `"jail":"web"`) < lines/400 {
 				t.Fatalf("few decisions: the test shows little\n%s", want)
 			}
 			for _, cores := range []int{1, 2} {
@@ -96,7 +100,7 @@ func TestParsedAheadIsNoDifferent(t *testing.T) {
 			}
 
 			// Short lines and empty ones, many to a block, among others.
-			short := bytes.Join([][]byte{bytes.Repeat([]byte("\n"), 100_000), log, bytes.Repeat([]byte("a\n\n"), 50_000), log[:1<<17]}, nil)
+			short := bytes.Join([][]byte{bytes.Repeat([]byte("\n"), 5*lines), log, bytes.Repeat([]byte("a\n\n"), 5*lines/2), log[:1<<17]}, nil)
 			if got, want := run(2, &pieces{bytes.NewReader(short), r}, stdin), run(1, bytes.NewReader(short), stdin); got != want {
 				t.Fatalf("short lines on two cores:\n%s\nwant:\n%s", got, want)
 			}
@@ -105,7 +109,7 @@ func TestParsedAheadIsNoDifferent(t *testing.T) {
 			dir := t.TempDir()
 			var names []string
 			rest := bytes.SplitAfter(log, []byte("\n"))
-			for i, lines := range [][][]byte{rest[:5000], rest[5000:12_000], rest[12_000:], rest[:3000], rest[:1000], rest[500:2000]} {
+			for i, lines := range [][][]byte{rest[:lines/4], rest[lines/4 : lines*3/5], rest[lines*3/5:], rest[:lines*3/20], rest[:lines/20], rest[lines/40 : lines/10]} {
 				name := filepath.Join(dir, fmt.Sprint(i))
 				if err := os.WriteFile(name, bytes.Join(lines, nil), 0o600); err != nil {
 					t.Fatal(err)

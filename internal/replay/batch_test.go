@@ -14,6 +14,9 @@ import (
 // What a long line was in goes with its batch, also if the batches that use the same
 // memory later have fewer lines.
 func TestBatchLetsGoOfLongLines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("is about memory, and takes seconds")
+	}
 	for _, name := range []string{"nginx", "nginx-json"} { // the events of one are in the lines, those of the other beside them
 		format, err := parser.NewFormat(name)
 		if err != nil {

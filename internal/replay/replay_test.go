@@ -229,6 +229,9 @@ func TestOverlappingFilesAreMerged(t *testing.T) {
 // Memory is given back by lines: how the input arrives changes nothing, and
 // what is late is not lost although much has come since.
 func TestArrivalChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("is about memory, and takes seconds")
+	}
 	var log bytes.Buffer
 	start := time.Date(2026, 3, 5, 10, 0, 0, 0, time.UTC)
 	put := func(client string, at time.Time) {

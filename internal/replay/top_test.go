@@ -53,6 +53,9 @@ func (p *places) alike(n int) address {
 // Counts are exact while there are few values, and else within what is said:
 // compared with a count of everything, for streams with very different shapes.
 func TestTop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("only counts, a lot")
+	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for name, next := range map[string]func(i int) int{
 		"few":             func(int) int { return r.IntN(100) },
