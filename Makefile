@@ -61,10 +61,10 @@ fuzz:
 	.ci/fuzz $(FUZZTIME)
 
 # By the version that git tells, or VERSION=1.2.3, in place of that of another version.
-# The tool that writes the package is fetched by Go.
+# The tool that writes the package is fetched by Go. PGO=off is without default.pgo.
 dist:
 	arch=$$($(GO) env GOARCH); rm -f dist/tailban_*_$$arch.deb; GOARCH=$$($(GO) env GOHOSTARCH) \
-		$(GO) run ./internal/dist -arch "$$arch" $(if $(filter command,$(origin VERSION)),-version "$(VERSION)")
+		$(GO) run ./internal/dist -arch "$$arch" $(if $(filter command,$(origin VERSION)),-version "$(VERSION)") $(if $(filter command,$(origin PGO)),-pgo "$(PGO)")
 
 # As root there may be no Go in the path: then what "make" has built is installed.
 install: $(if $(shell command -v $(GO) 2>/dev/null),build)
