@@ -3,6 +3,7 @@ package refresh
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,7 +31,7 @@ type server struct {
 	pages  map[string]http.HandlerFunc // by URL without its scheme
 	asked  map[string][]time.Time
 	begun  time.Time
-	now    int // requests that are being answered
+	now    int // requests whose answers are not done with
 	atOnce int // most at a time
 	plain  int // connections that were not encrypted
 }
@@ -70,19 +71,43 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
+// RoundTrip counts requests where they are made: a server learns some time later that
+// one has been given up.
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	s.now++
+	s.atOnce = max(s.atOnce, s.now)
+	s.mu.Unlock()
+	done := sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.now--
+		s.mu.Unlock()
+	})
+	resp, err := s.Transport.RoundTrip(req)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	resp.Body = &counted{resp.Body, done}
+	return resp, nil
+}
+
+type counted struct {
+	io.ReadCloser
+	done func()
+}
+
+func (c *counted) Close() error {
+	defer c.done()
+	return c.ReadCloser.Close()
+}
+
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	url := r.Host + r.URL.Path
 	s.asked[url] = append(s.asked[url], time.Now())
-	s.now++
-	s.atOnce = max(s.atOnce, s.now)
 	page := s.pages[url]
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.now--
-		s.mu.Unlock()
-	}()
 	if page == nil {
 		http.NotFound(w, r)
 		return
