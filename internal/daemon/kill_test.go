@@ -100,6 +100,9 @@ type = "log"
 	for done := false; !done; {
 		c := s.process(config, 200*time.Millisecond)
 		journals = append(journals, c.journal)
+		if killed%2 != 0 { // on a busy machine others don't live for as long as that
+			c.waitSaid("reading log")
+		}
 		select {
 		case <-time.After(time.Duration(20+rnd.IntN(1500)) * time.Millisecond):
 		case <-finished:
