@@ -36,7 +36,7 @@ run-cloudflare: build
 test: export GOFLAGS := $(GOFLAGS) -pgo=off -trimpath
 test: export CGO_ENABLED := 0
 test:
-	$(GOTEST) ./internal/daemon ./actions ./internal/e2e ./...
+	$(GOTEST) ./internal/daemon ./actions ./internal/e2e ./internal/source ./...
 
 # The throughput of a log beside simpler programs; then what single parts take.
 # BENCH="-log FILE" is for a log of yours, in nginx's stock "main" format.
