@@ -68,6 +68,9 @@ func TestPreparedIsNoDifferent(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("round %d, %s:\n%+v, want\n%+v", round, texts[i], got, want)
 			}
+			if peer := events[i].Peer; one.Peer() != peer || many.Peer() != peer {
+				t.Fatalf("round %d, %s: of %s and %s", round, texts[i], one.Peer(), many.Peer())
+			}
 			steps[got.Step]++
 			decisions += len(got.Decisions)
 		}

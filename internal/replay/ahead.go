@@ -42,15 +42,24 @@ func newAhead(lines *batches, second *parsing) *ahead {
 
 // run parses until the file's end or until nobody takes batches any more.
 func (a *ahead) run(p *parsing) {
+	var spare []*batch
 	for {
-		var b *batch
-		select {
-		case b = <-a.free:
-		case <-a.done:
+		b := a.next()
+		if b == nil {
 			return
 		}
 		a.mu.Lock()
+		a.batches.release(b)
+		if a.batches.mustWait() {
+			a.mu.Unlock()
+			spare = append(spare, b)
+			continue
+		}
 		a.fill(b, p)
+		for _, b := range spare {
+			a.free <- b // has room for all there are
+		}
+		spare = spare[:0]
 		a.mu.Unlock()
 		last := b.err != nil
 		b.finish(p)
@@ -58,6 +67,22 @@ func (a *ahead) run(p *parsing) {
 			return
 		}
 	}
+}
+
+// next waits for a batch that can be used again; nil: nobody takes any more.
+func (a *ahead) next() *batch {
+	select {
+	case b := <-a.free:
+		return b
+	case <-a.done:
+		return nil
+	}
+}
+
+// giveBack is told that the engine is done with a batch.
+func (a *ahead) giveBack(b *batch) {
+	b.shrink()  // it may lie there for long
+	a.free <- b // has room for all there are
 }
 
 // fill gives a batch the next lines and puts it behind those before.
@@ -147,7 +172,7 @@ func (r *reader) nextBatch() error {
 	case r.batch != nil && r.batch.err != nil: // again, at its end
 	case r.ahead != nil:
 		if r.batch != nil {
-			r.ahead.free <- r.batch // has room for all there are
+			r.ahead.giveBack(r.batch)
 		}
 		r.batch = r.ahead.take()
 	default:

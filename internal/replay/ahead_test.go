@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tailban/tailban/detector"
 	"github.com/tailban/tailban/parser"
+	"go.uber.org/goleak"
 )
 
 // logLines writes lines of a log, ordinary ones and others, for a format.
@@ -143,10 +145,16 @@ func TestParsedAheadFails(t *testing.T) {
 // they may be; and long ones that there were don't count for ever.
 func TestParsedAheadIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20) + "\n"
+	record := func(size int) string {
+		return `{"remote_addr":"203.0.113.9","time_iso8601":"2026-10-24T20:00:02+00:00","request":"GET / HTTP/1.1","status":"200","http_user_agent":"` +
+			strings.Repeat("x", size) + `"}` + "\n"
+	}
 	for what, in := range map[string]string{
 		"line feeds":              strings.Repeat("\n", 1<<20),
 		"short lines":             strings.Repeat("a b c\n", 1<<18),
 		"short ones after a long": long + strings.Repeat("a b c\n", 1<<18),
+		"rather long lines":       strings.Repeat(record(keptBuffer/2), 40),
+		"long lines":              strings.Repeat(record(2*keptBuffer), 20),
 		"ordinary lines":          string(logLines(rand.New(rand.NewPCG(5, 6)), "nginx-json", 5000)),
 	} {
 		format, err := parser.NewFormat("nginx-json") // whose events are kept
@@ -172,7 +180,17 @@ func TestParsedAheadIsBounded(t *testing.T) {
 			if b.lines() == batchLines || len(b.data) < 1<<10 { // the long line is past
 				buffers[b.buffer] = true
 			}
-			a.free <- b
+			a.mu.Lock()
+			if len(b.data) > keptBuffer && (batches.buffer != b.buffer || !batches.mustWait()) {
+				t.Errorf("%s: others are read beside one of %d bytes", what, len(b.data))
+			}
+			a.mu.Unlock()
+			a.giveBack(b)
+		}
+		for len(a.free) > 0 {
+			if room := cap((<-a.free).texts); room > 2*blockSize {
+				t.Errorf("%s: room for %d bytes is kept", what, room)
+			}
 		}
 		if len(buffers) > batchesAhead+2 {
 			t.Errorf("%s: %d buffers", what, len(buffers))
@@ -228,6 +246,28 @@ func TestWhoWaitsForABatchHelps(t *testing.T) {
 	if !a.batches.atHand() || a.help() {
 		t.Error("it takes a batch that is in use")
 	}
+}
+
+// The goroutine that parses ends with who takes the lines.
+func TestParsedAheadEnds(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	name := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(name, bytes.Repeat([]byte("nonsense\n"), 2*batchesAhead*batchLines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &replay{Options: Options{Cores: 2}, conf: parse(t, generatorJail).Logs[0], limit: 1024, engine: detector.NewEngine(detector.Options{})}
+	x, err := r.open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.next(); err != nil || x.ahead == nil {
+		t.Fatal("it is not parsed ahead: ", err)
+	}
+	for len(x.ahead.full) < batchesAhead-1 { // or else it may meet the file's end
+		runtime.Gosched()
+	}
+	x.close()
+	goleak.VerifyNone(t, before)
 }
 
 // Of many files that are open at the same time a few are parsed ahead.

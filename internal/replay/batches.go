@@ -76,6 +76,12 @@ func (s *batches) next(b *batch, p *parsing) {
 // atHand reports whether there are lines without reading any.
 func (s *batches) atHand() bool { return len(s.rest.data) > 0 }
 
+// mustWait reports whether memory that a long line has made large is in use: there is
+// no more of that at a time, however many batches there are.
+func (s *batches) mustWait() bool {
+	return !s.atHand() && s.buffer.users > 0 && len(s.in.buf) > keptBuffer
+}
+
 // turnOver has another buffer read into, if batches are in the one at hand or a long
 // line has made it large. One batch alone is done with it.
 func (s *batches) turnOver() {
@@ -134,12 +140,18 @@ func (s *batches) fill(b *batch, p *parsing) {
 	}
 }
 
-// reset empties a batch. What some long lines have made large isn't kept.
+// reset empties a batch.
 func (b *batch) reset() {
 	if b.events == nil {
 		b.events, b.errs = make([]parser.Event, batchLines), make([]error, batchLines)
 	}
-	if b.texts = b.texts[:0]; cap(b.texts) > 2*blockSize {
+	b.shrink()
+	b.texts = b.texts[:0]
+}
+
+// shrink lets go of what long lines have made large.
+func (b *batch) shrink() {
+	if cap(b.texts) > 2*blockSize {
 		b.texts = nil
 		clear(b.events)
 	}
