@@ -270,8 +270,7 @@ func TestIptablesMembersOfOthers(t *testing.T) {
 }
 
 // A network that the administrator has made an exception of counts as not held.
-func TestIptablesHeld(t *testing.T) {
-	t.Parallel()
+func TestIptablesHeld(t *testing.T) { // not beside others, as it counts open files
 	a, ns := withIptables(t, actions.IptablesOptions{})
 	do(t, ns, "ipset add tailban4-net 198.51.100.0/24 nomatch timeout 3600")
 	if e, yes, err := a.Held(t.Context(), pfx("198.51.100.0/24")); err != nil || yes {

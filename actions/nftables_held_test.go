@@ -182,8 +182,7 @@ func TestHeldWaitsForNobody(t *testing.T) {
 }
 
 // After Close nothing is left open, also if somebody looks once more.
-func TestHeldAfterClose(t *testing.T) {
-	t.Parallel()
+func TestHeldAfterClose(t *testing.T) { // not beside others, as it counts open files
 	n := prepared(t, newNS(t), actions.NftablesOptions{})
 	apply(t, n, ban("192.0.2.1/32", time.Hour))
 	check(t, n.Close())

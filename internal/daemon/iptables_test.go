@@ -151,7 +151,7 @@ func TestTwoActionsByIptables(t *testing.T) {
 		for _, a := range s.Actions {
 			seen[a.Name+a.LastPass.String()] = true
 		}
-		return len(seen) >= 8
+		return len(seen) >= 6
 	})
 	c.journal.want(t, 0, "iptables rules or sets were changed by somebody else, repaired")
 	c.stop()
