@@ -70,16 +70,13 @@ func (e *Engine) Identify(id *Identity, ev *parser.Event, err error, cut bool) {
 	if err != nil {
 		return
 	}
-	client, plane := e.resolver.Resolve(ev.Peer, ev.Forward)
-	id.time, id.plane, id.rules = ev.Time, plane, e.generation
-	id.bits, id.hi, id.lo = 0, 0, 0
-	if plane != parser.Nobody {
-		k := e.key(client)
-		id.bits, id.hi, id.lo = uint8(k.bits), k.hi, k.lo
-		if k.bits < 128 {
-			b := client.As16()
-			id.lo = binary.BigEndian.Uint64(b[8:])
-		}
+	var w who
+	e.identify(ev, &w)
+	id.time, id.plane, id.rules = w.time, w.plane, e.generation
+	id.bits, id.hi, id.lo = uint8(w.key.bits), w.key.hi, w.key.lo
+	if w.plane != parser.Nobody && w.key.bits < 128 {
+		b := w.client.As16()
+		id.lo = binary.BigEndian.Uint64(b[8:])
 	}
 }
 

@@ -93,10 +93,7 @@ func (a *ahead) fill(b *batch, p *parsing) {
 
 // finish parses the lines of a batch that others wait for.
 func (b *batch) finish(p *parsing) {
-	if b.err == nil {
-		p.parse(b)
-		p.hand(b)
-	}
+	p.parse(b)
 	b.parsed <- struct{}{}
 }
 
@@ -180,10 +177,7 @@ func (r *reader) nextBatch() error {
 			r.batch = new(batch)
 		}
 		r.batches.next(r.batch, r.parsing)
-		if r.batch.err == nil {
-			r.parsing.parse(r.batch)
-			r.parsing.hand(r.batch)
-		}
+		r.parsing.parse(r.batch)
 	}
 	switch err := r.batch.err; {
 	case errors.Is(err, io.EOF):

@@ -28,8 +28,11 @@ func newParsing(format parser.Format, engine *detector.Engine, limit int) *parsi
 	return &parsing{format: format, engine: engine, limit: limit, keep: !parser.Stateless(format), known: newKnown()}
 }
 
-// parse parses the lines, and finds out whom they are of.
+// parse parses the lines, if there are any, and finds out whom they are of.
 func (p *parsing) parse(b *batch) {
+	if b.err != nil {
+		return
+	}
 	from := int32(0)
 	for i, end := range p.ends {
 		ev := &b.events[i]
@@ -44,6 +47,7 @@ func (p *parsing) parse(b *batch) {
 		}
 		p.engine.Identify(&p.whose[i], ev, err, cut)
 	}
+	p.hand(b)
 }
 
 // hand gives a batch what is known of its lines. It is written all at once, as
